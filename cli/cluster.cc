@@ -56,7 +56,8 @@ bool RestartBudget::Spend(absl::Time now) {
 
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
   if (config.train.threads > 0) return config.train.threads;
-  return std::max<uint32_t>(1, cores / std::max<uint32_t>(1, config.run.workers));
+  const uint32_t processes = std::max(1u, config.run.workers) * std::max(1u, config.train.ranks);
+  return std::max(1u, cores / processes);
 }
 
 Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,
@@ -312,7 +313,7 @@ const Process* Cluster::FirstEnded() {
 std::vector<const Process*> Cluster::EndedWorkers() {
   std::vector<const Process*> ended;
   for (Process* worker : Processes(FirstWorker(), children_.size())) {
-    if (!worker->Running() && worker->succeeded()) ended.push_back(worker);
+    if (!worker->Running()) ended.push_back(worker);
   }
   return ended;
 }

@@ -91,7 +91,7 @@ class Cluster {
   // A process that has ended with status 0 too early, a server rather than a worker; null if none.
   // Supervise reports other ends.
   const Process* FirstEnded();
-  // The workers that have ended with status 0.
+  // The workers that run no more.
   std::vector<const Process*> EndedWorkers();
   bool IsWorker(const Process& process) const;
 

@@ -56,12 +56,8 @@ ConfigCommands::ConfigCommands(CLI::App* app) {
 std::optional<int> ConfigCommands::Run() const {
   if (schema_->parsed()) return std::fputs(ConfigSchema().c_str(), stdout) < 0 ? 1 : 0;
   if (!check_->parsed() && !print_->parsed()) return std::nullopt;
-  const absl::Status status =
-      check_->parsed() ? Check(file_, overrides_) : Print(file_, overrides_);
-  if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave config ", check_->parsed() ? "check" : "print", ": ",
-                                 status.message()));
-  return 1;
+  return check_->parsed() ? ExitStatus("longwave config check", Check(file_, overrides_))
+                          : ExitStatus("longwave config print", Print(file_, overrides_));
 }
 
 }  // namespace longwave

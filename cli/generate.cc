@@ -1,7 +1,5 @@
 #include "cli/generate.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/programs/programs.h"
@@ -36,8 +34,7 @@ absl::Status Generate(const GenerateOptions& options) {
 }  // namespace
 
 int RunGenerate(const GenerateOptions& options) {
-  PrintLine(stderr, absl::StrCat("longwave generate: ", Generate(options).message()));
-  return 1;
+  return ExitStatus("longwave generate", Generate(options));
 }
 
 absl::StatusOr<std::vector<std::string>> SampleLines(const GenerateOptions& options,

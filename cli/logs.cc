@@ -116,11 +116,6 @@ std::vector<std::string> MergeLogs(
   return merged;
 }
 
-int RunLogs(const LogsOptions& options) {
-  const absl::Status printed = Print(options);
-  if (printed.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave logs: ", printed.message()));
-  return 1;
-}
+int RunLogs(const LogsOptions& options) { return ExitStatus("longwave logs", Print(options)); }
 
 }  // namespace longwave

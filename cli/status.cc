@@ -1,5 +1,6 @@
 #include "cli/status.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -105,6 +106,7 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
     workers.push_back({{"name", member.member.name},
                        {"index", member.member.worker},
                        {"state", Name(state.phase)},
+                       {"ranks", std::max(1u, state.ranks)},
                        {"step", state.step},
                        {"rounds", RoundsDone(state)},
                        {"train_loss", state.step > 0 ? Json(state.train_loss) : Json()},
@@ -159,10 +161,7 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
 
 int RunStatusCommand(const StatusOptions& options) {
   const absl::StatusOr<Known> known = Ask(options);
-  if (!known.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave status: failed: ", known.status().message()));
-    return 1;
-  }
+  if (!known.ok()) return ExitStatus("longwave status: failed", known.status());
   if (options.json) {
     std::fputs(FormatStatusJson(known->config, known->status).c_str(), stdout);
   } else {

@@ -23,20 +23,16 @@ absl::Status Stop(const std::string& address, const std::string& security) {
     return absl::FailedPreconditionError(
         absl::StrCat("the run is over already (", std::string(Name(run.phase)), ")"));
   }
-  return client->StopRun("stopped by an operator");
+  LONGWAVE_RETURN_IF_ERROR(client->StopRun("stopped by an operator"));
+  PrintLine(stdout,
+            "stopped; the worker that validates writes the weights of now into its run folder");
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 int RunStop(const std::string& address, const std::string& security) {
-  const absl::Status stopped = Stop(address, security);
-  if (!stopped.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave stop: failed: ", stopped.message()));
-    return 1;
-  }
-  PrintLine(stdout,
-            "stopped; the worker that validates writes the weights of now into its run folder");
-  return 0;
+  return ExitStatus("longwave stop: failed", Stop(address, security));
 }
 
 }  // namespace longwave

@@ -53,10 +53,7 @@ absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
 
 int RunTop(const TopOptions& options) {
   const absl::StatusOr<RunPhase> phase = Watch(options);
-  if (!phase.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave top: failed: ", phase.status().message()));
-    return 1;
-  }
+  if (!phase.ok()) return ExitStatus("longwave top: failed", phase.status());
   PrintLine(stdout, absl::StrCat("longwave top: the run is ", std::string(Name(*phase))));
   return *phase == RunPhase::kFailed ? 1 : 0;
 }

@@ -20,7 +20,6 @@
 #include "cli/display.h"
 #include "cli/generate.h"
 #include "cli/interrupts.h"
-#include "cli/preflight.h"
 #include "cli/programs/programs.h"
 #include "cli/run_folder.h"
 #include "cli/screen.h"
@@ -34,7 +33,6 @@
 #include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/security/security_mode.h"
-#include "worker/data/data_files.h"
 
 namespace longwave {
 namespace {
@@ -119,10 +117,12 @@ class Run {
       Show("parking: the workers write checkpoints; Ctrl-C once more ends them at once");
       feed_.Refresh();
       cluster_.Park(MonotonicNow() + kWritingTimeout);
-    } else if (verdict.outcome == RunOutcome::kStopped) {
+    } else if (verdict.outcome == RunOutcome::kStopped || IsLostWithoutWeights(verdict)) {
       Show("stopping: the weights are written; Ctrl-C once more ends it at once");
-      answers = Answered(kAnswerPatience,
-                         [this] { return feed_.over() || feed_.StopRun("stopped by the user"); });
+      const std::string reason = verdict.failure.empty() ? "stopped by the user" : verdict.failure;
+      Answered(absl::Seconds(config_.cluster.heartbeat_timeout_s) + kAnswerPatience,
+               [this] { return KnowsWhoIsGone(); });
+      answers = Answered(kAnswerPatience, [&] { return feed_.over() || feed_.StopRun(reason); });
       if (answers) cluster_.AwaitWorkers(MonotonicNow() + kWritingTimeout);
     } else if (feed_.status().phase == RunPhase::kFailed) {
       // The workers hear of the end, and the one that validates writes the weights learnt before.
@@ -131,7 +131,10 @@ class Run {
     // A coordinator that hangs gets no last status request.
     std::function<void()> last_look;
     if (answers) last_look = [this] { feed_.Refresh(); };
-    cluster_.Stop(MonotonicNow() + kStopTimeout, StatusFeed::kCallTimeout, last_look);
+    // A worker without state writes the weights now, where the coordinator has gone.
+    const bool writes = verdict.outcome == RunOutcome::kFailed && !keeps_state_ && !feed_.over();
+    cluster_.Stop(MonotonicNow() + (writes ? kWritingTimeout : kStopTimeout),
+                  StatusFeed::kCallTimeout, last_look);
     Show("");  // the command's last line has the failure
     display_.reset();
     Summary summary =
@@ -225,6 +228,27 @@ class Run {
     return true;
   }
 
+  // Whether the weights are all that is left of a failed run, and the coordinator can still have
+  // them written.
+  bool IsLostWithoutWeights(const Verdict& verdict) {
+    return verdict.outcome == RunOutcome::kFailed && !keeps_state_ && feed_.Refresh() &&
+           feed_.status().phase == RunPhase::kTraining;
+  }
+
+  // Whether the coordinator counts on none of the workers that have ended, one of whom may have had
+  // the duty to write the weights.
+  bool KnowsWhoIsGone() {
+    feed_.Refresh();
+    if (feed_.over() || cluster_.WorkersEnded()) return true;
+    const auto& members = feed_.status().members;
+    return std::ranges::all_of(cluster_.EndedWorkers(), [&](const Process* worker) {
+      return std::ranges::none_of(members, [&](const auto& member) {
+        return member.member.name == worker->name() && member.state.phase != WorkerPhase::kLost &&
+               member.state.phase != WorkerPhase::kDone;
+      });
+    });
+  }
+
   // Calls until the coordinator has answered. False if a signal comes or it takes too long.
   bool Answered(absl::Duration patience, const std::function<bool()>& call) {
     const absl::Time give_up = MonotonicNow() + patience;
@@ -314,54 +338,6 @@ absl::StatusOr<RunEnd> Execute(UpOptions options, Interrupts* interrupts) {
 }
 
 }  // namespace
-
-absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
-  if (options.config_file.empty() && !options.worker_command.has_value()) {
-    return absl::InvalidArgumentError(
-        "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
-  }
-  Overrides overrides;
-  // In front, so that --set takes precedence.
-  if (options.worker_command.has_value()) {
-    overrides = {"model.kind=external", "run.start=member"};
-  }
-  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  if (!options.name.empty()) overrides.push_back(absl::StrCat("run.name=", options.name));
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, options.config_file.empty()
-                                                  ? ParseConfig("{}", "the command line", overrides)
-                                                  : LoadConfig(options.config_file, overrides));
-  if (options.worker_command.has_value()) {
-    if (!options.data.has_value()) return config;
-    return absl::InvalidArgumentError(
-        "--data: got one beside --worker-command, whose workers have data of their own; wanted the "
-        "path in the command");
-  }
-  if (config.model.kind == "external") {
-    return absl::InvalidArgumentError(
-        "model.kind: got external, which longwave-worker has not; wanted --worker-command beside "
-        "it");
-  }
-  if (options.data.has_value()) {
-    if (options.data->empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--data: got an empty path, wanted a file, a folder or ", kCompilerHeaders));
-    }
-    config.data.path = *options.data;
-  }
-  LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
-  for (std::string* path : {&config.model.file, &config.data.path, &config.data.validation_path}) {
-    if (path->empty() || *path == kCompilerHeaders) continue;
-    *path = std::filesystem::absolute(*path).lexically_normal().string();
-  }
-  return config;
-}
-
-std::string ListenAddress(const RunConfig& config) {
-  static constexpr std::string_view kAnyFreePort = "127.0.0.1:0";
-  return config.cluster.coordinator == DefaultConfig().cluster.coordinator
-             ? std::string(kAnyFreePort)
-             : config.cluster.coordinator;
-}
 
 int RunUp(const UpOptions& options) {
   absl::StatusOr<Interrupts> interrupts = Interrupts::Block();

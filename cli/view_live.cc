@@ -81,10 +81,17 @@ Hue HueOf(const WorkerState& state, uint32_t foremost) {
   return !TakesPart(state) || foremost > state.round + 1 ? Hue::kDoubtful : Hue::kPlain;
 }
 
+// With a column of ranks if some worker has several.
 Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
   TextTable table;
-  table.AddRow(
-      {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
+  const bool has_nodes = std::ranges::any_of(
+      status.members, [](const MemberStatus& member) { return member.state.ranks > 1; });
+  const auto add = [&](std::vector<std::string> row, std::string ranks) {
+    if (has_nodes) row.push_back(std::move(ranks));
+    table.AddRow(std::move(row));
+  };
+  add({"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"},
+      "ranks");
   // Sorted by name, worker-10 after worker-9; workers register in any order.
   std::vector<MemberStatus> members = status.members;
   std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
@@ -100,13 +107,13 @@ Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
     const WorkerState& state = member.state;
     hues.push_back(HueOf(state, foremost));
     const double seconds = state.seconds_computing + state.seconds_syncing;
-    table.AddRow(
-        {member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
+    add({member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
          absl::StrCat(RoundsDone(state)), state.step > 0 ? FormatLoss(state.train_loss) : "-",
          seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
          FormatBytes(static_cast<double>(state.bytes.pushed)),
          FormatBytes(static_cast<double>(state.bytes.pulled)),
-         absl::StrFormat("%.1f s", member.heartbeat_age_s)});
+         absl::StrFormat("%.1f s", member.heartbeat_age_s)},
+        absl::StrCat(std::max(1u, state.ranks)));
   }
   // step, computing, pulled, heard, pushed
   return WithHues(table.Lines(style.width, {2, 5, 7, 8, 6}), hues);

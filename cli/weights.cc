@@ -114,10 +114,7 @@ absl::Status WriteWeights(const WeightsOptions& options) {
 }  // namespace
 
 int RunWeights(const WeightsOptions& options) {
-  const absl::Status written = WriteWeights(options);
-  if (written.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave weights: failed: ", written.message()));
-  return 1;
+  return ExitStatus("longwave weights: failed", WriteWeights(options));
 }
 
 }  // namespace longwave

@@ -202,10 +202,7 @@ int Main(int argc, char** argv) {
       {.grace = kTerminationGrace,
        .on_signal = [&stop] { stop.request_stop(); },
        .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
-  const absl::Status status = Run(flags, stop.get_token());
-  if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("error: ", status.message()));
-  return 1;
+  return ExitStatus("error", Run(flags, stop.get_token()));
 }
 
 }  // namespace

@@ -25,11 +25,12 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libzstd-dev zlib1g-dev libspdlog-dev
-  python3 python3-venv patchelf shellcheck
+  python3 python3-venv python3-jsonschema python3-yaml patchelf shellcheck
   prometheus prometheus-alertmanager  # and promtool, for tests of metrics, dashboards and alerts
   rclone  # for the test of the chart's object store
   buildah busybox-static  # for the images and their test
   iproute2  # network namespaces, for benchmarks over shaped links
+  iptables psmisc  # a firewall and fuser, for the tests of docs/walks
 )
 
 missing=()

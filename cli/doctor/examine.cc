@@ -23,12 +23,14 @@ double RoundBytes(const PayloadFormat& format, double parameter_count) {
 }  // namespace
 
 Needs NeedsOf(const RunConfig& config) {
-  Needs needs{.device = config.train.device};
+  Needs needs{.device = config.train.device, .ranks = config.train.ranks};
   const absl::StatusOr<Manifest> manifest = ModelManifest(config.model);
   if (!manifest.ok()) return needs;
-  needs.memory_bytes = needs.gpu_memory_bytes = WorkerMemory(config, *manifest).bytes;
-  needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
+  needs.gpu_memory_bytes = WorkerMemory(config, *manifest).bytes;  // of one rank, as the host's
+  needs.memory_bytes = needs.ranks * needs.gpu_memory_bytes;
+  needs.host_memory_bytes = needs.ranks * HostMemory(config, *manifest).bytes;
   const double parameters = ModelParameterCount(config.model);
+  needs.model_bytes = parameters * sizeof(float);
   if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
     needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
     needs.memory_bytes += needs.checkpoint_bytes;
@@ -39,14 +41,14 @@ Needs NeedsOf(const RunConfig& config) {
   return needs;
 }
 
-Readings Examine(const Patient& patient) {
-  const std::string device = patient.config ? patient.config->train.device : "auto";
-  Readings readings{.driver = MeasureDriver(),
-                    // Another check reports whether a wanted GPU is usable; this one, whether the
-                    // worker starts.
-                    .worker = MeasureWorker(patient.binaries, device == "cpu" ? "cpu" : "auto"),
-                    .disk = MeasureDisk(patient.state_dir),
-                    .memory = ReadMachineMemory()};
+Readings Examine(const Patient& patient, const Needs& needs) {
+  Readings readings{
+      .driver = MeasureDriver(),
+      // Another check reports whether a wanted GPU is usable; this one, whether the worker starts.
+      .worker =
+          MeasureWorker(patient.binaries, needs.device == "cpu" ? "cpu" : "auto", needs.ranks),
+      .disk = MeasureDisk(patient.state_dir),
+      .memory = ReadMachineMemory()};
   if (patient.config) readings.data = CheckDataset(patient.config->data, patient.config->model);
   if (!patient.coordinator.empty())
     readings.coordinator = MeasureCoordinator(patient.coordinator, patient.credentials);

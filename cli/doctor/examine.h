@@ -19,7 +19,7 @@ struct Patient {
 };
 
 // Takes all readings one after the other, so that none disturbs another.
-Readings Examine(const Patient& patient);
+Readings Examine(const Patient& patient, const Needs& needs);
 
 // The requirements of a worker of the run.
 Needs NeedsOf(const RunConfig& config);

@@ -29,7 +29,8 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
     if (joined) {
       if (patient.coordinator.empty()) patient.coordinator = joined->coordinator;
       if (patient.credentials.empty()) patient.credentials = folder.security_folder();
-      const JoinOptions overrides{.device = options.device, .data = options.data};
+      const JoinOptions overrides{
+          .device = options.device, .data = options.data, .ranks = options.ranks};
       LONGWAVE_ASSIGN_OR_RETURN(
           patient.config, LoadConfig(folder.config_file(), WorkerOverrides(overrides, folder)));
     }
@@ -45,14 +46,12 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
 
 int RunDoctorCommand(const DoctorOptions& options) {
   const absl::StatusOr<Patient> patient = PatientOf(options);
-  if (!patient.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave doctor: ", patient.status().message()));
-    return 1;
-  }
+  if (!patient.ok()) return ExitStatus("longwave doctor", patient.status());
   Needs needs;
   if (patient->config) needs = NeedsOf(*patient->config);
   if (!options.device.empty()) needs.device = options.device;
-  const std::vector<Finding> findings = CheckAll(Examine(*patient), needs);
+  if (options.ranks > 0) needs.ranks = options.ranks;
+  const std::vector<Finding> findings = CheckAll(Examine(*patient, needs), needs);
   if (options.json) {
     std::printf("%s\n", ReportJson(findings).c_str());
   } else {

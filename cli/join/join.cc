@@ -104,7 +104,8 @@ absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folde
   Needs needs;
   if (patient.config) needs = NeedsOf(*patient.config);
   if (!options.device.empty()) needs.device = options.device;
-  const std::vector<Finding> findings = CheckAll(Examine(patient), needs);
+  if (options.ranks > 0) needs.ranks = options.ranks;
+  const std::vector<Finding> findings = CheckAll(Examine(patient, needs), needs);
   for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   return Worst(findings) != Finding::Verdict::kFailed;
 }
@@ -183,6 +184,7 @@ Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder
                          absl::StrCat("security.folder=", folder.security_folder())};
   if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
   if (!options.device.empty()) overrides.push_back(absl::StrCat("train.device=", options.device));
+  if (options.ranks > 0) overrides.push_back(absl::StrCat("train.ranks=", options.ranks));
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   return overrides;
 }
@@ -241,10 +243,7 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
 }
 
 int RunJoinCommand(const JoinOptions& options) {
-  const absl::Status status = Join(options);
-  if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave join: ", status.message()));
-  return 1;
+  return ExitStatus("longwave join", Join(options));
 }
 
 }  // namespace longwave

@@ -6,6 +6,7 @@ namespace longwave {
 
 JoinCommands::JoinCommands(CLI::App* app) {
   const CLI::IsMember is_device({"auto", "cpu", "cuda"});
+  const CLI::Range is_ranks(1, 64);
 
   CLI::App* const join = app->add_subcommand(
       "join", "Make this machine a worker of a secured run: all that a cloud instance runs.");
@@ -21,6 +22,7 @@ JoinCommands::JoinCommands(CLI::App* app) {
   join->add_option("--data", join_.data, "The text to train on, instead of the run's data.path");
   join->add_option("--device", join_.device, "Instead of train.device")->check(is_device);
   join->add_option("--threads", join_.threads, "Instead of train.threads");
+  join->add_option("--ranks", join_.ranks, "Instead of train.ranks")->check(is_ranks);
   join->add_option("--set", join_.overrides, "A setting of this worker alone, key=value")
       ->allow_extra_args(false);
   join->add_flag("--dry-run", join_.dry_run,
@@ -35,6 +37,8 @@ JoinCommands::JoinCommands(CLI::App* app) {
   doctor->add_option("--security", doctor_.security, "Folder of credentials, instead of its");
   doctor->add_option("--data", doctor_.data, "The text to train on, instead of data.path");
   doctor->add_option("--device", doctor_.device, "Instead of train.device")->check(is_device);
+  doctor->add_option("--ranks", doctor_.ranks, "Instead of train.ranks: measures their link")
+      ->check(is_ranks);
   doctor->add_flag("--json", doctor_.json, "For programs");
   doctor_command_ = doctor;
 }

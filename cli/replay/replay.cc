@@ -218,10 +218,7 @@ absl::Status Replay(const ReplayOptions& options) {
 }  // namespace
 
 int RunReplayCommand(const ReplayOptions& options) {
-  const absl::Status status = Replay(options);
-  if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave replay: failed: ", status.message()));
-  return 1;
+  return ExitStatus("longwave replay: failed", Replay(options));
 }
 
 }  // namespace longwave

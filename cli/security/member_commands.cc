@@ -53,12 +53,6 @@ std::string ForShell(const std::string& word) {
   return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-int Conclude(const char* command, const absl::Status& status) {
-  if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat("longwave ", command, ": ", status.message()));
-  return 1;
-}
-
 absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOptions& token) {
   TokenWish wish{.uses = token.uses};
   if (!absl::ParseDuration(token.life, &wish.life)) {
@@ -137,16 +131,16 @@ std::string DescribeExpulsion(const OperatorOptions& options, const std::string&
 }
 
 int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token) {
-  return Conclude("token create", CreateToken(options, token));
+  return ExitStatus("longwave token create", CreateToken(options, token));
 }
 int ListTokensCommand(const OperatorOptions& options) {
-  return Conclude("token list", ListTokens(options));
+  return ExitStatus("longwave token list", ListTokens(options));
 }
 int RevokeTokenCommand(const OperatorOptions& options, const std::string& id) {
-  return Conclude("token revoke", RevokeToken(options, id));
+  return ExitStatus("longwave token revoke", RevokeToken(options, id));
 }
 int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole) {
-  return Conclude("expel", Expel(options, worker, undo, whole));
+  return ExitStatus("longwave expel", Expel(options, worker, undo, whole));
 }
 
 }  // namespace longwave

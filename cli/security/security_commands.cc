@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cli/security/certificate_command.h"
 #include "cli/security/member_commands.h"
 #include "common/base/print.h"
@@ -94,11 +93,6 @@ SecurityCommands::~SecurityCommands() = default;
 
 std::optional<int> SecurityCommands::Run() {
   Parts& parts = *parts_;
-  const auto fail = [](const char* command, const absl::Status& status) {
-    if (status.ok()) return 0;
-    PrintLine(stderr, absl::StrCat("longwave certificate ", command, ": ", status.message()));
-    return 1;
-  };
   if (parts.create->parsed()) return CreateTokenCommand(parts.target, parts.token);
   if (parts.list->parsed()) return ListTokensCommand(parts.target);
   if (parts.revoke->parsed()) return RevokeTokenCommand(parts.target, parts.token_id);
@@ -106,11 +100,11 @@ std::optional<int> SecurityCommands::Run() {
     return ExpelCommand(parts.target, parts.worker, parts.undo, parts.whole);
   if (parts.certificate_make->parsed()) {
     parts.make.hosts.insert(parts.make.hosts.end(), parts.addresses.begin(), parts.addresses.end());
-    return fail("make", MakeCertificate(parts.make));
+    return ExitStatus("longwave certificate make", MakeCertificate(parts.make));
   }
   if (parts.certificate_show->parsed()) {
     const auto lines = ShowCertificate(parts.show_folder);
-    if (!lines.ok()) return fail("show", lines.status());
+    if (!lines.ok()) return ExitStatus("longwave certificate show", lines.status());
     for (const std::string& line : *lines) PrintLine(stdout, line);
     return 0;
   }

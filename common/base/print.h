@@ -4,11 +4,16 @@
 #include <cstdio>
 #include <string_view>
 
+#include "absl/status/status.h"
+
 namespace longwave {
 
 // Writes `text`, made Printable since other processes' words may be in it, as one line to standard
 // output or error, and flushes.
 void PrintLine(std::FILE* file, std::string_view text);
+
+// A command's exit status: 0, or 1 after "command: message" on standard error.
+int ExitStatus(const char* command, const absl::Status& status);
 
 }  // namespace longwave
 

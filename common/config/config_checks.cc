@@ -50,6 +50,18 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
                                       "path with data.kind ",
                                       config.data.kind)};
   }
+  if (config.train.activation_checkpoints && config.model.kind != "gpt" &&
+      config.model.kind != "vit") {
+    return Contradiction{{"train.activation_checkpoints", "model.kind"},
+                         absl::StrCat("train.activation_checkpoints: got true with model.kind ",
+                                      config.model.kind, ", wanted gpt or vit")};
+  }
+  if (config.train.micro_batches % config.train.ranks != 0) {
+    return Contradiction{{"train.micro_batches", "train.ranks"},
+                         absl::StrCat("train.micro_batches: got ", config.train.micro_batches,
+                                      ", wanted a multiple of train.ranks (", config.train.ranks,
+                                      "), among which they are dealt")};
+  }
   if (config.train.warmup_steps >= config.run.steps) {
     return Contradiction{{"train.warmup_steps", "run.steps"},
                          absl::StrCat("train.warmup_steps: got ", config.train.warmup_steps,

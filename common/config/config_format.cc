@@ -78,6 +78,15 @@ const char* BindingCell(Binding binding) {
   return "?";
 }
 
+// Whether the value has a meaning beside the configuration's others.
+bool Counts(const ConfigKey& key, const RunConfig& config) {
+  const SyncSection& sync = config.sync;
+  if (key.name == "sync.up.k") return sync.up.selection != Selection::kAll;
+  if (key.name == "sync.down.k") return sync.down.selection != Selection::kAll;
+  if (key.name != "train.optimizer") return true;
+  return sync.signal == SignalKind::kPseudoGradient || sync.update == UpdateRule::kInner;
+}
+
 // The keys in which presets differ, one column for each preset.
 std::string PresetTable() {
   std::vector<RunConfig> configs;
@@ -95,7 +104,8 @@ std::string PresetTable() {
     if (key.name == "run.preset") continue;
     std::vector<std::string> cells;
     cells.reserve(configs.size());
-    for (const RunConfig& config : configs) cells.push_back(Cell(key.get(config)));
+    for (const RunConfig& config : configs)
+      cells.push_back(Counts(key, config) ? Cell(key.get(config)) : "");
     if (std::adjacent_find(cells.begin(), cells.end(), std::not_equal_to<>()) == cells.end()) {
       continue;
     }
@@ -168,8 +178,7 @@ std::string ConfigReference() {
   absl::StrAppend(
       &text,
       "\n## Presets\n\nEach is a file of `configs/` (`demo` is `configs/demo_v1.yaml`), "
-      "with its source; they differ in these keys. `k` counts only\nwhere the selection is "
-      "not `all`.\n\n",
+      "with its source; they differ in these keys. An\nempty cell: the preset does without.\n\n",
       PresetTable());
   return text;
 }

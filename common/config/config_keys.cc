@@ -113,6 +113,15 @@ std::vector<ConfigKey> TrainKeys() {
       WholeKey(LONGWAVE_KEY(train.micro_batches), 1, 1, 65536,
                "Parts of a step's batch that are computed one after another, their gradients added "
                "up in that order: less memory for activations."),
+      FlagKey(LONGWAVE_KEY(train.activation_checkpoints), false,
+              "Of `gpt` and `vit`: the backward pass computes a block's activations again from the "
+              "block's input, which alone is kept: memory of one block instead of all, for about a "
+              "third more time. Gradients are the same."),
+      WholeKey(LONGWAVE_KEY(train.ranks), 1, 1, 64,
+               "Processes of one machine that are one worker together, a node. Each computes every "
+               "`train.ranks`th of the micro-batches and holds its share of the optimizer, the "
+               "momentum and the anchor. The weights have the same bits whatever the number, with "
+               "equal micro-batches and threads, and a worker may come back with another one."),
       ChoiceKey(
           LONGWAVE_KEY(train.optimizer), WordChoices({"adamw", "muon", "sgd"}), "muon",
           "The inner optimizer. `muon`: of the hidden matrices the momentum, orthogonalised by "
@@ -120,7 +129,7 @@ std::vector<ConfigKey> TrainKeys() {
           "rate and weight decay carry over; AdamW for embeddings, head and vectors. With "
           "`sync.update` inner it wants workers with equal processors and threads, whose products "
           "round alike. `sgd`: with momentum."),
-      NumberKey(LONGWAVE_KEY(train.learning_rate), 6e-3, 0, 10,
+      NumberKey(LONGWAVE_KEY(train.learning_rate), 1e-2, 0, 10,
                 "Peak learning rate of the inner optimizer; also the lr of the signal lr·g."),
       WholeKey(
           LONGWAVE_KEY(train.warmup_steps), 50, 0, kStepsMax,
@@ -137,9 +146,10 @@ std::vector<ConfigKey> TrainKeys() {
                 "Decoupled weight decay of matrices, a step and unit of learning rate."),
       NumberKey(LONGWAVE_KEY(train.clip_norm), 1, 0, 1e6,
                 "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
-      WholeKey(LONGWAVE_KEY(train.threads), 0, 0, 1024,
-               "Threads of a worker; 0: all cores of its machine, or its share of them under "
-               "`longwave up`."),
+      WholeKey(
+          LONGWAVE_KEY(train.threads), 0, 0, 1024,
+          "Threads of a worker, or of each of its `train.ranks`; 0: all cores of its machine, or "
+          "its share of them under `longwave up`."),
       ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"auto", "cpu", "cuda"}), "auto",
                 "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
                 "refuses `cuda`."),
@@ -164,7 +174,7 @@ std::vector<ConfigKey> SyncKeys() {
       WholeKey(
           LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
           "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal."),
-      NumberKey(LONGWAVE_KEY(sync.beta), 0.9, 0, kMomentumMax,
+      NumberKey(LONGWAVE_KEY(sync.beta), 0.6, 0, kMomentumMax,
                 "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent; "
                 "one whose push was late is added whole to the next."),
       NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,
@@ -347,10 +357,10 @@ std::vector<ConfigKey> MetricsKeys() {
               "Where each process serves its metrics (docs/metrics.md), without TLS; port 0: any "
               "free one, which its log names. Empty: nowhere. `--metrics` stands for it."),
       NumberKey(LONGWAVE_KEY(metrics.peak_tflops), 0, 0, 1e6,
-                "What a worker's processor can do at most, in 10¹² floating point operations a "
-                "second, of the kind that `train.autocast` has it do: its maker's figure for dense "
-                "bf16, or fp32. With it the worker's metrics say what share of that it uses (model "
-                "FLOPs utilisation); 0: not known."),
+                "What a worker's processor, or that of each of its `train.ranks`, can do at most, "
+                "in 10¹² floating point operations a second, of the kind that `train.autocast` has "
+                "it do: its maker's figure for dense bf16, or fp32. With it the worker's metrics "
+                "say what share of that it uses (model FLOPs utilisation); 0: not known."),
   };
 }
 

@@ -30,13 +30,15 @@ double GptFlopsPerToken(const ModelSection& model) {
          12.0 * model.layers * d * model.context;
 }
 
-double GptActivationBytes(const ModelSection& model, uint32_t batch) {
+double GptActivationBytes(const ModelSection& model, uint32_t batch, bool checkpoints) {
   const double d = model.d_model;
   // Floats for each token: in each block two norms, qkv twice (as computed and as split by head),
   // attention's output, the network's 4·d twice, projections and residuals; scores before and after
   // the softmax.
   const double block = 22 * d + 2.0 * model.heads * model.context;
-  return 4.0 * batch * model.context * (model.layers * block + 4 * d + 3.0 * model.vocabulary);
+  // With checkpoints every block's input, and the activations of the block that is computed again.
+  const double blocks = checkpoints ? model.layers * d + block : model.layers * block;
+  return 4.0 * batch * model.context * (blocks + 4 * d + 3.0 * model.vocabulary);
 }
 
 absl::Status CheckBlocks(const ModelSection& model, uint32_t length) {

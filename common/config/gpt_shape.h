@@ -33,8 +33,9 @@ double GptParameterCount(const ModelSection& model);
 // Source: Chowdhery et al. 2022, "PaLM", appendix B.
 double GptFlopsPerToken(const ModelSection& model);
 
-// Approximate bytes that one step's forward pass keeps for its backward pass.
-double GptActivationBytes(const ModelSection& model, uint32_t batch);
+// Approximate bytes that a step's forward pass keeps for its backward pass. checkpoints: see
+// train.activation_checkpoints.
+double GptActivationBytes(const ModelSection& model, uint32_t batch, bool checkpoints = false);
 
 // Errors: InvalidArgument (a size of zero, heads that do not divide d_model).
 absl::StatusOr<Manifest> GptManifest(const ModelSection& model);

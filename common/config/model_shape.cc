@@ -90,15 +90,15 @@ double ModelParameterCount(const ModelSection& model) {
   return manifest.ok() ? static_cast<double>(ParameterCount(*manifest)) : 0;
 }
 
-double ModelActivationBytes(const ModelSection& model, uint32_t batch) {
+double ModelActivationBytes(const ModelSection& model, uint32_t batch, bool checkpoints) {
   if (!IsBuiltIn(model)) return 0;
   if (model.kind == "vit") {
     ModelSection gpt = model;
     gpt.context = VitPatches(model);
     gpt.vocabulary = 0;
-    return GptActivationBytes(gpt, batch);
+    return GptActivationBytes(gpt, batch, checkpoints);
   }
-  if (model.kind != "resnet") return GptActivationBytes(model, batch);
+  if (model.kind != "resnet") return GptActivationBytes(model, batch, checkpoints);
   const absl::StatusOr<ResnetShape> shape = ResnetShapeOf(model);
   if (!shape.ok()) return 0;
   double floats = 0, pixels = static_cast<double>(model.image_size) * model.image_size;

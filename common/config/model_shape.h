@@ -25,9 +25,9 @@ absl::StatusOr<Manifest> ModelManifest(const ModelSection& model);
 // In double, since a wanted model may overflow integers.
 double ModelParameterCount(const ModelSection& model);
 
-// Approximate bytes that one step's forward pass keeps for its backward pass. 0 of a model that is
-// not built in.
-double ModelActivationBytes(const ModelSection& model, uint32_t batch);
+// Approximate bytes that a step's forward pass keeps for its backward pass. checkpoints: see
+// train.activation_checkpoints. 0 of a model that is not built in.
+double ModelActivationBytes(const ModelSection& model, uint32_t batch, bool checkpoints);
 
 // A residual CNN with GroupNorm in eight groups. A 3 × 3 convolution comes first, then stages of
 // blocks of two such convolutions; each stage but the first halves the size. The mean over the rest

@@ -57,9 +57,11 @@ struct DataSection {
 
 // The inner optimizer and its learning-rate schedule.
 struct TrainSection {
-  uint32_t batch = 0;          // sequences a step and worker
-  uint32_t micro_batches = 1;  // parts of a step's batch, computed one after another
-  std::string optimizer;       // "adamw", "muon", "sgd"
+  uint32_t batch = 0;                   // sequences a step and worker
+  uint32_t micro_batches = 1;           // parts of a step's batch, computed one after another
+  uint32_t ranks = 1;                   // processes of a worker, among which the parts are dealt
+  bool activation_checkpoints = false;  // a block's are computed again in the backward pass
+  std::string optimizer;                // "adamw", "muon", "sgd"
   double learning_rate = 0;
   uint32_t warmup_steps = 0;
   double final_learning_rate_share = 0;      // cosine down to this share of learning_rate

@@ -250,6 +250,16 @@ std::vector<uint32_t> Layout::TileSizes(uint32_t segment) const {
   return sizes;
 }
 
+SegmentRange AllSegments(const Layout& layout) {
+  return {.begin = 0, .end = static_cast<uint32_t>(layout.segments().size())};
+}
+
+SegmentRange SegmentsOfRank(const Layout& layout, uint32_t rank, uint32_t ranks) {
+  const uint64_t segments = layout.segments().size();
+  return {.begin = static_cast<uint32_t>(segments * rank / ranks),
+          .end = static_cast<uint32_t>(segments * (rank + 1) / ranks)};
+}
+
 uint32_t FragmentCount(uint32_t wanted, const Layout& layout) {
   return std::clamp(wanted, 1u, static_cast<uint32_t>(layout.segments().size()));
 }

@@ -104,6 +104,21 @@ class Layout {
   uint64_t hash_ = 0;
 };
 
+// Segments begin … end − 1.
+struct SegmentRange {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  bool Contains(uint32_t segment) const { return begin <= segment && segment < end; }
+  bool operator==(const SegmentRange&) const = default;
+};
+
+// All segments.
+SegmentRange AllSegments(const Layout& layout);
+// The segments of a rank of a node: [S·rank/ranks, S·(rank + 1)/ranks). Empty if the node has more
+// ranks than the layout has segments. rank < ranks.
+SegmentRange SegmentsOfRank(const Layout& layout, uint32_t rank, uint32_t ranks);
+
 // The number of fragments: `wanted`, but at most one for each segment; the same in every process. A
 // fragment is a part of the model that is synced at its own step of the H: the segments whose index
 // is `fragment` modulo that number.

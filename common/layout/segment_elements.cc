@@ -102,9 +102,9 @@ std::vector<std::vector<float>> StartState(const Layout& layout, uint32_t segmen
 }
 
 std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
-                                  size_t array_count) {
+                                  size_t array_count, SegmentRange segments) {
   std::vector<uint64_t> hashes;
-  for (uint32_t s = 0; s < layout.segments().size(); ++s)
+  for (uint32_t s = segments.begin; s < segments.end; ++s)
     hashes.push_back(SegmentStateHash(layout, s, StartState(layout, s, theta, array_count)));
   return hashes;
 }

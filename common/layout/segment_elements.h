@@ -48,7 +48,11 @@ std::vector<std::vector<float>> StartState(const Layout& layout, uint32_t segmen
 
 // The SegmentStateHash of each segment's StartState.
 std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
-                                  size_t array_count);
+                                  size_t array_count, SegmentRange segments);
+inline std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
+                                         size_t array_count) {
+  return StartHashes(layout, theta, array_count, AllSegments(layout));
+}
 
 }  // namespace longwave
 

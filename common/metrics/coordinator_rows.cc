@@ -69,6 +69,8 @@ Rows MemberRows() {
                "Workers by what they do: as their heartbeats say it, or `joining` (catching up), "
                "`lost` (silent for too long), `failed`, `expelled` and `done` (has left, too)."),
       GaugeRow("longwave_coordinator_members_active", "Members that take part in rounds."),
+      GaugeRow("longwave_coordinator_ranks",
+               "Processes of these members, each with a device: those of nodes are several."),
       GaugeRow("longwave_coordinator_members_wanted",
                "Workers that the run waited for before its first round (`run.workers`)."),
       GaugeRow(

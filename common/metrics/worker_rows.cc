@@ -9,6 +9,8 @@ Rows TrainingRows() {
                {{"state",
                  {"starting", "training", "syncing", "validating", "done", "failed", "joining"}}},
                "1 for what it does, 0 for the others."),
+      GaugeRow("longwave_worker_ranks",
+               "Processes that are this worker, each with a device: 1, or those of its node."),
       GaugeRow("longwave_worker_train_loss",
                "Training loss, the mean over the steps of the round so far."),
       GaugeRow("longwave_worker_validation_loss", "Its last validation loss.",
@@ -42,11 +44,22 @@ Rows TrainingRows() {
           "payloads to the link (their way out is part of `wait`, or of the steps of an overlap); "
           "waiting for merged updates; decoding and applying them, hashes included; validation; "
           "checkpoints; catching up and repairs. Since this process began."),
+      HistogramRow(
+          "longwave_worker_meeting_seconds", ShortSeconds(),
+          "Time of a meeting of a node's ranks, after each inner step and again and again while "
+          "the worker waits: the link between the ranks, and the wait for the last of them. No "
+          "samples with one rank."),
+      CounterRow(
+          "longwave_worker_node_tensors_seconds_total",
+          "Time in which `longwave-worker` moved gradients, weights and the optimizer's parts "
+          "between its ranks, the wait for the last of them included, since this process began. "
+          "Nearly all of it is in the phases `forward_backward` and `optimizer`, too."),
       GaugeRow("longwave_worker_compute_ratio",
                "Share of computing in the time that it has computed and synced, those of its "
                "checkpoint included."),
       GaugeRow("longwave_worker_gpu_memory_bytes", {{"state", {"free", "used"}}},
-               "Memory of its GPU, free or used by anybody; both together are all of it.",
+               "Memory of its GPU, free or used by anybody; both together are all of it. Of a node "
+               "it is the sum over the ranks, of which each sees its own GPU.",
                "with CUDA"),
       CounterRow(
           "longwave_worker_model_flops_total",
@@ -56,8 +69,8 @@ Rows TrainingRows() {
           "but gpt, whose operations are not counted."),
       GaugeRow("longwave_worker_peak_flops",
                "Floating point operations a second that its processor can do at most: "
-               "`metrics.peak_tflops`. The rate of those of the model by it is the model FLOPs "
-               "utilisation (MFU).",
+               "`metrics.peak_tflops`, of each rank. The rate of those of the model by it is the "
+               "model FLOPs utilisation (MFU).",
                "where `metrics.peak_tflops` is given"),
       GaugeRow("longwave_worker_coordinator_silence_seconds",
                "Time since the coordinator has answered."),

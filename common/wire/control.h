@@ -138,7 +138,9 @@ struct WorkerState {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
-  LONGWAVE_FIELDS(phase, step, round, train_loss, tokens, bytes, seconds_computing, seconds_syncing)
+  uint32_t ranks = 1;  // processes of the worker, each with a device; 0 as 1
+  LONGWAVE_FIELDS(phase, step, round, train_loss, tokens, bytes, seconds_computing, seconds_syncing,
+                  ranks)
   bool operator==(const WorkerState&) const = default;
 };
 

@@ -135,6 +135,14 @@ absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte>
   return absl::OkStatus();
 }
 
+absl::StatusOr<NodeRank> NodeRank::Unpack(uint32_t packed) {
+  if (packed == 0) return NodeRank{};
+  const NodeRank got{.rank = packed & 0xffff, .ranks = packed >> 16};
+  if (got.ranks > 1 && got.ranks <= kRanksMax && got.rank < got.ranks) return got;
+  return absl::InvalidArgumentError(absl::StrCat("hello: got rank ", got.rank, " of ", got.ranks,
+                                                 ", wanted a rank of 2 to ", kRanksMax));
+}
+
 std::string_view Name(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:

@@ -74,7 +74,8 @@ struct FrameHeader {
   // Push: L2 norm of the dequantized contribution; merged: of the update.
   float norm = 0;
   // Merged: the pushes in it. Push: the rounds that the residual accounts for (WIRE.md, 3). Answer:
-  // the kind of the frame that it answers, since outcomes differ in meaning between kinds.
+  // the kind of the frame that it answers, since outcomes differ in meaning between kinds. Hello:
+  // see NodeRank.
   uint32_t contributions = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C
@@ -84,6 +85,20 @@ struct FrameHeader {
   uint32_t held = 0;
 
   bool operator==(const FrameHeader&) const = default;
+};
+
+// The sender of a hello: one rank of a node of `ranks` devices, whose connection serves the
+// segments that SegmentsOfRank gives it. A worker of one device is rank 0 of 1.
+struct NodeRank {
+  static constexpr uint32_t kRanksMax = 64;
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  bool is_alone() const { return ranks == 1; }
+  // As a hello's `contributions`: the rank and 2^16 times the ranks; 0 for one device.
+  uint32_t packed() const { return is_alone() ? 0 : ranks << 16 | rank; }
+  // InvalidArgument: not what `packed` gives.
+  static absl::StatusOr<NodeRank> Unpack(uint32_t packed);
+  bool operator==(const NodeRank&) const = default;
 };
 
 // Writes `header` and its own CRC32C to `out`.

@@ -30,9 +30,18 @@ def arguments(description: str, **defaults: object) -> argparse.Namespace:
 
 
 def own_generator(args: argparse.Namespace) -> torch.Generator:
-    """The worker's own random numbers: all workers see different batches."""
+    """The worker's own random numbers: all workers, and all ranks of one, see different batches."""
     name = args.name or os.environ.get("LONGWAVE_NAME", "")
+    name += os.environ.get("RANK", "")  # torchrun's
     return torch.Generator().manual_seed(zlib.crc32(name.encode()))
+
+
+def of_all_ranks(model: torch.nn.Module) -> torch.nn.Module:
+    """Under torchrun the model whose gradients are the mean of all ranks'."""
+    if "RANK" not in os.environ:
+        return model
+    torch.distributed.init_process_group()
+    return torch.nn.parallel.DistributedDataParallel(model)
 
 
 def read_bytes(path: str) -> torch.Tensor:

@@ -4,6 +4,8 @@
     python nanogpt.py --data text.txt                              on this machine alone
     python nanogpt.py --data text.txt --address host:7070          as a worker of a run
     longwave up --worker-command "python nanogpt.py --data text.txt" --set run.workers=2
+    torchrun --standalone --nproc-per-node 2 nanogpt.py --data text.txt --address host:7070 --name me
+                                                                   as a worker of two processes
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class NanoGpt(nn.Module):
 args = common.arguments(__doc__, steps=1000, layers=4, width=128, heads=4, context=128, batch=8,
                         learning_rate=2e-3, warmup=50)
 torch.manual_seed(1)
-model = NanoGpt(args.layers, args.width, args.heads, args.context)
+model = common.of_all_ranks(NanoGpt(args.layers, args.width, args.heads, args.context))
 optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate, betas=(0.9, 0.99), weight_decay=0.1)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / args.warmup))
 sync = longwave.Sync(model, optimizer, args.address, token=args.token, name=args.name,  # Longwave, 1 of 3

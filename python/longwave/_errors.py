@@ -12,6 +12,7 @@ STATUS_NAMES = {
     -8: "forked",
     -9: "internal",
 }
+UNAVAILABLE = -3
 STOPPED = -4
 
 

@@ -14,6 +14,7 @@ CPU, CUDA = 0, 1  # lw_device
 
 SaveFunction = CFUNCTYPE(c_int, c_void_p, c_void_p)
 PlainFunction = CFUNCTYPE(c_int, c_void_p)
+GatherFunction = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_double)
 
 
 class Callbacks(Structure):
@@ -23,6 +24,16 @@ class Callbacks(Structure):
         ("save", SaveFunction),
         ("gradient_ready", PlainFunction),
         ("interrupted", PlainFunction),
+    ]
+
+
+class Node(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_uint32),
+        ("ranks", c_uint32),
+        ("context", c_void_p),
+        ("all_gather", GatherFunction),
     ]
 
 
@@ -37,7 +48,12 @@ class Options(Structure):
         ("settings", POINTER(c_char_p)),
         ("setting_count", c_size_t),
         ("callbacks", POINTER(Callbacks)),
+        ("node", POINTER(Node)),
     ]
+
+
+class Range(Structure):
+    _fields_ = [("begin", c_uint64), ("end", c_uint64)]
 
 
 class Tensor(Structure):
@@ -94,6 +110,7 @@ _PROTOTYPES = {
     "lw_describe": (c_int, [c_void_p, POINTER(Run)]),
     "lw_configuration": (c_char_p, [c_void_p]),
     "lw_offset": (c_int64, [c_void_p, c_size_t]),
+    "lw_owned": (c_int64, [c_void_p, c_uint32, POINTER(Range), c_size_t]),
     "lw_can_use": (c_int, [c_int]),
     "lw_begin": (c_int, [c_void_p, POINTER(Arrays)]),
     "lw_step": (c_int, [c_void_p, c_double, c_uint64]),

@@ -1,12 +1,14 @@
 """A worker of a run, on numbers and addresses alone: longwave.h with Python's types. Without torch."""
 
 import ctypes
+import re
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple, Union, cast
 
 from longwave import _library
+from longwave._errors import UNAVAILABLE, LongwaveError
 from longwave._library import check, library
 from longwave._place import Place
 
@@ -21,6 +23,24 @@ class Hooks:
     gradient_ready: Callable[[], None]
 
 
+class Link(Protocol):
+    """Between the ranks of a node."""
+
+    rank: int
+    ranks: int
+
+    def gather_bytes(self, mine: int, size: int, everyones: int, seconds: float) -> None:
+        """Takes addresses: of `size` bytes, and of as many of each rank."""
+
+
+def heartbeat_timeout_s(configuration: str) -> float:
+    """cluster.heartbeat_timeout_s of a run's configuration."""
+    found = re.search(r"^ *heartbeat_timeout_s: ([0-9.e+-]+)$", configuration, re.MULTILINE)
+    if found is None:
+        raise RuntimeError("the run's configuration has no cluster.heartbeat_timeout_s")
+    return float(found.group(1))
+
+
 def _bytes(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode()
 
@@ -28,9 +48,17 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 class Member:
     """lw_member. An exception of a hook ends the call, which raises it."""
 
-    def __init__(self, place: Place, tensors: Sequence[Tuple[str, Sequence[int]]], hooks: Hooks) -> None:
+    def __init__(
+        self,
+        place: Place,
+        tensors: Sequence[Tuple[str, Sequence[int]]],
+        hooks: Hooks,
+        link: Optional[Link] = None,
+    ) -> None:
         self._hooks = hooks
+        self._link = link
         self._raised: Optional[BaseException] = None
+        self._broken: Optional[Exception] = None  # the link's failure
         self._saved: List[object] = []  # the memory of blobs, until the call that saves returns
         self._callbacks = _library.Callbacks(
             ctypes.sizeof(_library.Callbacks),
@@ -39,6 +67,10 @@ class Member:
             _library.PlainFunction(lambda _: self._guard(self._hooks.gradient_ready)),
             _library.PlainFunction(self._ask),
         )
+        self._node: Optional[_library.Node] = None  # owns the callback
+        if link is not None:
+            gather = _library.GatherFunction(self._gather)
+            self._node = _library.Node(ctypes.sizeof(_library.Node), link.rank, link.ranks, None, gather)
         settings = (ctypes.c_char_p * len(place.settings))(*[setting.encode() for setting in place.settings])
         options = _library.Options(
             ctypes.sizeof(_library.Options),
@@ -50,6 +82,7 @@ class Member:
             settings,
             len(place.settings),
             ctypes.pointer(self._callbacks),
+            None if self._node is None else ctypes.pointer(self._node),
         )
         specs = (_library.Tensor * len(tensors))(
             *[
@@ -62,6 +95,13 @@ class Member:
         self.offsets = [check(library().lw_offset(self._handle, i)) for i in range(len(tensors))]
         self.run = _library.Run(ctypes.sizeof(_library.Run))
         check(library().lw_describe(self._handle, ctypes.byref(self.run)))
+
+    def owned(self, rank: int) -> List[Tuple[int, int]]:
+        """The ascending ranges of elements that the rank of the node syncs."""
+        count = check(library().lw_owned(self._handle, rank, None, 0))
+        ranges = (_library.Range * count)()
+        check(library().lw_owned(self._handle, rank, ranges, count))
+        return [(int(one.begin), int(one.end)) for one in ranges]
 
     def begin(self, theta: int, gradient: Optional[int], device: int, stream: Optional[int]) -> int:
         """Takes the addresses of the flat arrays, and the CUDA stream. Returns events (MOVED, SKIPPED, SYNCS, OVER)."""
@@ -112,7 +152,7 @@ class Member:
         before = sys.unraisablehook
 
         def keep(unraisable: Any) -> None:
-            own = unraisable.object in (None, self._ask) and self._raised is None
+            own = unraisable.object in (None, self._ask, self._gather) and self._raised is None
             if own and threading.current_thread() is threading.main_thread():
                 self._raised = unraisable.exc_value
             else:
@@ -130,12 +170,30 @@ class Member:
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
-        return check(result)
+        broken, self._broken = self._broken, None
+        try:
+            return check(result)
+        except LongwaveError as error:
+            if broken is not None and result == UNAVAILABLE:
+                raise error from broken
+            raise
 
     def _guard(self, hook: Callable[[], None]) -> int:
         try:
             hook()
         except BaseException as error:  # no exception may pass through C
+            self._raised = error
+            return 1
+        return 0
+
+    def _gather(self, _: Optional[int], mine: int, size: int, everyones: int, seconds: float) -> int:
+        try:
+            assert self._link is not None
+            self._link.gather_bytes(mine, size, everyones, seconds)
+        except Exception as error:  # the call fails with the library's sentence
+            self._broken = error
+            return 1
+        except BaseException as error:  # of a signal handler
             self._raised = error
             return 1
         return 0

@@ -16,6 +16,7 @@ class Place:
     state_dir: Optional[str] = None
     metrics: Optional[str] = None
     settings: Sequence[str] = ()
+    is_named: bool = True  # by the caller or the environment
 
 
 def place_of(
@@ -31,14 +32,16 @@ def place_of(
     if not address:
         raise ValueError('address: got none, and no $LONGWAVE_COORDINATOR, wanted "host:port" of the coordinator')
     state_dir = state_dir or os.environ.get("LONGWAVE_STATE_DIR")
+    name = name or os.environ.get("LONGWAVE_NAME")
     own = socket.gethostname() if state_dir else f"{socket.gethostname()}-{os.getpid()}"
     return Place(
         coordinator=address,
-        name=name or os.environ.get("LONGWAVE_NAME") or own,
+        name=name or own,
         token=token or os.environ.get("LONGWAVE_TOKEN"),
         state_dir=os.path.expanduser(state_dir) if state_dir else None,
         metrics=metrics if metrics is not None else os.environ.get("LONGWAVE_METRICS"),
         settings=[*_security_settings(), *settings],
+        is_named=bool(name),
     )
 
 

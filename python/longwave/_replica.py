@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, cast
 
 import torch
 
@@ -13,12 +13,17 @@ TRAINED_TYPES = (torch.float32, torch.bfloat16)
 
 def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
     """The trained parameters under the model's names, tied ones once, frozen ones not. ValueError: a parameter that
-    cannot be synced. The prefix of torch.compile is left out, so that compiled and plain models are the same."""
-    trained = {
-        name.replace("_orig_mod.", ""): parameter
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-    }
+    cannot be synced. The prefixes of torch.compile and DistributedDataParallel are left out, so that models with and
+    without them are the same."""
+    wrapped = _ddp_prefixes(model)
+
+    def own(name: str) -> str:
+        for prefix in wrapped:
+            if name.startswith(f"{prefix}module."):
+                name = prefix + name[len(f"{prefix}module.") :]
+        return name.replace("_orig_mod.", "")
+
+    trained = {own(name): parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if not trained:
         raise ValueError("model: got no parameter that requires a gradient, wanted what is to be trained")
     for name, parameter in trained.items():
@@ -26,11 +31,28 @@ def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
             raise ValueError(f"{name}: got {parameter.dtype}, wanted torch.float32 or torch.bfloat16")
         if parameter.is_meta:
             raise ValueError(f"{name}: got a parameter on the meta device, wanted weights")
-        if type(parameter.data) is not torch.Tensor:
+        if type(parameter.data) is not torch.Tensor and not is_sharded(parameter):
             raise ValueError(
-                f"{name}: got a {type(parameter.data).__name__}, wanted a whole tensor: each worker of a run is one process"
+                f"{name}: got a {type(parameter.data).__name__}, wanted a plain tensor, or a DTensor of fully_shard"
             )
     return trained
+
+
+def _ddp_prefixes(model: torch.nn.Module) -> List[str]:
+    """The names of the model's DistributedDataParallel modules, innermost first, each with its dot."""
+    kind = torch.nn.parallel.DistributedDataParallel
+    found = [f"{name}." if name else "" for name, module in model.named_modules() if isinstance(module, kind)]
+    return sorted(found, key=len, reverse=True)
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether it is a DTensor, of any placement."""
+    return hasattr(tensor, "to_local") and hasattr(tensor, "placements")
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """The process's share of a tensor, in the same memory: all of it, or a DTensor's shard."""
+    return cast(Any, tensor).to_local() if is_sharded(tensor) else tensor
 
 
 def warn_of_buffers(model: torch.nn.Module) -> None:
@@ -85,6 +107,8 @@ class Replica:
 
     For bf16 parameters the flat array receives the changes since the last copy, so that the rounding of the fp32
     weights is never sent. With `alias` (fp32 only) the parameters are views of the flat array, without copies.
+
+    Of a DTensor the flat array has this process's shard.
     """
 
     def __init__(
@@ -112,14 +136,16 @@ class Replica:
         self._seen: List[torch.Tensor] = []  # the rounded ones' values when last copied
         with torch.no_grad():
             for view, parameter in zip(self._views, self.parameters):
-                view.copy_(parameter)
+                view.copy_(local(parameter))
             self._note_seen()
         self._alias = alias
         if alias:
             self._make_views()
 
     def _cut(self, flat: torch.Tensor, offsets: Sequence[int]) -> List[torch.Tensor]:
-        return [flat[at : at + p.numel()].view(p.shape) for at, p in zip(offsets, self.parameters)]
+        with torch.no_grad():
+            values = [local(parameter) for parameter in self.parameters]
+        return [flat[at : at + value.numel()].view(value.shape) for at, value in zip(offsets, values)]
 
     def _make_views(self) -> None:
         for view, parameter in zip(self._views, self.parameters):
@@ -130,9 +156,9 @@ class Replica:
         if self._alias:
             return self._check_views()
         with torch.no_grad():
-            self._copy([self._views[i] for i in self._exact], [self.parameters[i] for i in self._exact])
+            self._copy([self._views[i] for i in self._exact], [local(self.parameters[i]) for i in self._exact])
             for seen, i in zip(self._seen, self._rounded):
-                moved = self.parameters[i].float() - seen.float()
+                moved = local(self.parameters[i]).float() - seen.float()
                 self._views[i].add_(moved.to(self.device))
             self._note_seen()
 
@@ -149,7 +175,7 @@ class Replica:
         if self._alias:
             return
         with torch.no_grad():
-            self._copy(list(self.parameters), self._views)
+            self._copy([local(parameter) for parameter in self.parameters], self._views)
             self._note_seen()
 
     def gather_gradient(self) -> None:
@@ -158,14 +184,14 @@ class Replica:
                 if parameter.grad is None:
                     view.zero_()
                 else:
-                    view.copy_(parameter.grad)
+                    view.copy_(local(parameter.grad))
 
     def scatter_gradient(self) -> None:
         with torch.no_grad():
             for view, parameter in zip(self._gradient_views, self.parameters):
                 if parameter.grad is None:
                     parameter.grad = torch.empty_like(parameter)
-                parameter.grad.copy_(view)
+                local(parameter.grad).copy_(view)
 
     def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
         """The arguments of Member.begin."""
@@ -193,7 +219,7 @@ class Replica:
                 current.wait_stream(self._stream)
 
     def _note_seen(self) -> None:
-        rounded = [self.parameters[i] for i in self._rounded]
+        rounded = [local(self.parameters[i]) for i in self._rounded]
         if not self._seen:
             self._seen = [torch.empty_like(parameter) for parameter in rounded]
         self._copy(self._seen, rounded)

@@ -17,10 +17,5 @@ def join(
     **options: Any,
 ) -> Sync:
     """A Sync of the objects that accelerator.prepare has wrapped; the other arguments are Sync's. The hook is on the
-    optimizer's own step, which gradient accumulation and a scaler skip. Needs a single process, since each process is a
-    worker of its own."""
-    if accelerator.num_processes != 1:
-        raise ValueError(
-            f"got an accelerator of {accelerator.num_processes} processes, wanted one: a worker of a run is one process"
-        )
+    optimizer's own step, which gradient accumulation and a scaler skip."""
     return Sync(accelerator.unwrap_model(model), optimizer.optimizer, address, **options)

@@ -60,3 +60,18 @@ class Optimizer(torch.optim.Optimizer):
             return
         self.inner.load_state_dict(state_dict)
         self.param_groups = self.inner.param_groups
+
+
+def check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:
+    """Raises ValueError for an optimizer that does not suit the run's method."""
+    ours = optimizer if isinstance(optimizer, Optimizer) else None
+    got = "none" if optimizer is None else type(optimizer).__name__
+    if sends_gradient and takes_gradient and (ours is None or ours.inner is None):
+        wanted = "longwave.Optimizer(params, inner=AdamW(params)): it steps with the merged gradients"
+    elif sends_gradient and not takes_gradient and (ours is None or ours.inner is not None):
+        wanted = "longwave.Optimizer(params): the run's update is the optimizer"
+    elif not sends_gradient and ours is not None:
+        wanted = "the inner optimizer itself: the run's method syncs what its steps do, and no gradients"
+    else:
+        return
+    raise ValueError(f"optimizer: got {got if ours is None else 'longwave.Optimizer'}, wanted {wanted}")

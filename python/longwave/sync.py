@@ -12,27 +12,31 @@ import torch
 
 from longwave import _library
 from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
-from longwave._keep import Keeps, check_keep, check_loadable, load_state, save_states
+from longwave._keep import Keeps, check_keep, check_loadable
+from longwave._loop import IN_HOOK, Loop
 from longwave._loss import NotedLoss
-from longwave._member import Blob, Hooks, Member
+from longwave._member import Hooks, Member, heartbeat_timeout_s
+from longwave._node import Node, is_of_a_rank, node_of
 from longwave._place import place_of
-from longwave._replica import Replica, check_alias, check_owned, trained_parameters, warn_of_buffers
-from longwave.optimizer import Optimizer
-
-# Names of a checkpoint's blobs.
-KEPT = "kept."
-IN_HOOK = "in_hook"
+from longwave._replica import Replica, check_alias, check_owned, is_sharded, trained_parameters, warn_of_buffers
+from longwave._replicated import ReplicatedReplica
+from longwave._sharded import ShardedReplica, check_shards
+from longwave.optimizer import check_optimizer
 
 
 class Sync:
     """Joins a run on construction: the model's parameters are the run's from then on.
+
+    In a process group of several ranks (torchrun) these are one worker together: all make the same calls, with the
+    same arguments, each with its own losses and tokens. The model is whole at each rank (DistributedDataParallel), or
+    divided by fully_shard.
 
     model       its trained parameters (fp32 or bf16, on the CPU or one GPU) are synced: tied ones once, frozen ones not
     optimizer   a hook after its step() counts steps, and syncs when the run's method does. None, or hook=False: the
                 loop calls Sync.step itself. Runs that sync gradients need a longwave.Optimizer
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
     name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
-                if it keeps no state]
+                if it keeps no state; of several ranks, rank 0's]
     token       of `longwave token create`, for a secured run; needed once for each state_dir [$LONGWAVE_TOKEN]
     state_dir   folder of identity, credentials and checkpoints, with which a worker resumes [$LONGWAVE_STATE_DIR;
                 none: the worker keeps no state]
@@ -68,13 +72,17 @@ class Sync:
         hook: bool = True,
     ) -> None:
         trained = trained_parameters(model)
+        shards = any(map(is_sharded, trained.values()))
         if alias:
             check_alias(trained)
         keep = dict(keep or {})
         check_keep(keep)
         check_loadable(keep)
         check_owned(optimizer, trained)
-        self._loop = _Loop(keep, optimizer)
+        self._node = node_of(shards)
+        if shards and self._node is not None:
+            check_shards(trained, self._node)
+        self._loop = Loop(keep, optimizer, self._node, shards)
         self._on_move = on_move
         self._tokens = tokens or 0
         self._step_tokens: Optional[int] = None
@@ -86,7 +94,9 @@ class Sync:
         self.moved = False
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
-        self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready))
+        if self._node is not None:
+            place = self._node.agree(place, shapes, keep)
+        self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node)
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
         self._finalizer = weakref.finalize(self, _leave, self._member)
         try:
@@ -94,7 +104,7 @@ class Sync:
         except BaseException as error:
             # The run was over before this worker had caught up, or it is to end: finish() has the reason.
             if not _is_stop(error):
-                self._abandon(_failure(error))
+                self._abandon(self._failure(error))
                 raise
             self.done = True
             warnings.warn("this worker ends before it had the run's model: its parameters are its own", stacklevel=2)
@@ -107,21 +117,28 @@ class Sync:
         run = self._member.run
         self._takes_gradient = bool(run.takes_gradient)
         self._sends_gradient = bool(run.sends_gradient)
-        _check_optimizer(self._loop.optimizer, self._sends_gradient, self._takes_gradient)
-        self._replica = Replica(parameters, self._member.offsets, run.parameters, self._sends_gradient, alias)
+        check_optimizer(self._loop.optimizer, self._sends_gradient, self._takes_gradient)
+        self._replica = self._make_replica(parameters, alias)
         self._loop.replica = self._replica
         with self._replica.on_device():
             events = self._member.begin(*self._replica.addresses())
         if events & _library.OVER:  # the worker has caught up with a run that is over
             self._take(events)
             return
-        for name, kept in self._loop.keep.items():
-            blob = self._member.load(KEPT + name)
-            if blob is not None:
-                load_state(kept, blob, name)
+        self._loop.load(self._member)
         # In the middle of a loop's step, the states lack the loop's work after optimizer.step().
         unfinished = 1 if self._member.load(IN_HOOK) == b"1" else 0
         self._take(events, int(self._member.figures().skipped_steps) + unfinished)
+
+    def _make_replica(self, parameters: List[torch.nn.Parameter], alias: bool) -> Replica:
+        member, node, sends_gradient = self._member, self._node, self._sends_gradient
+        if node is None:
+            return Replica(parameters, member.offsets, member.run.parameters, sends_gradient, alias)
+        node.set_patience(heartbeat_timeout_s(member.configuration()))
+        owned = [member.owned(rank) for rank in range(node.ranks)]
+        if self._loop.shards:
+            return ShardedReplica(parameters, member.offsets, sends_gradient, node, owned)
+        return ReplicatedReplica(parameters, member.offsets, member.run.parameters, sends_gradient, alias, node, owned)
 
     # Methods for the loop.
 
@@ -146,10 +163,12 @@ class Sync:
         try:
             with self._replica.on_device():
                 events = self._member.step(self._loss.value(), weight)
+            if self._node is not None:
+                self._node.limit_default_group()
             self._take(events, int(self._member.figures().skipped_steps) if events & _library.SKIPPED else 0)
         except BaseException as error:
             if not _is_stop(error):
-                self._abandon(_failure(error))
+                self._abandon(self._failure(error))
                 raise
             self.done = True  # finish() has the reason
 
@@ -179,7 +198,7 @@ class Sync:
         if error is None:
             self.finish()
         else:
-            self._abandon(_failure(error))
+            self._abandon(self._failure(error))
 
     # The run's state.
 
@@ -204,7 +223,7 @@ class Sync:
 
     @property
     def members(self) -> int:
-        """The run's members, this worker included."""
+        """The run's members, this worker included. Of a node's ranks rank 0 alone knows; the others have 0."""
         return int(self._figures().members)
 
     @property
@@ -231,7 +250,7 @@ class Sync:
 
     @property
     def writes_weights(self) -> bool:
-        """Whether the run is over and this worker is to save its last weights."""
+        """Whether the run is over and this worker is to save its last weights. Equal at all ranks of a node."""
         return bool(self._figures().writes_weights)
 
     @property
@@ -274,6 +293,15 @@ class Sync:
 
         return signal.signal(signal.SIGTERM, stop)
 
+    def _failure(self, error: BaseException) -> Optional[str]:
+        """The failure to report to the coordinator; None for Ctrl-C and exit, and where another rank of the node has
+        ended or left: the node comes back."""
+        if self._node is not None and is_of_a_rank(error):
+            return None
+        if isinstance(error, LongwaveError):
+            return str(error)
+        return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else None
+
     def _abandon(self, failure: Optional[str]) -> None:
         """Cleans up after an error, which the caller then raises."""
         if self._closed:
@@ -291,30 +319,12 @@ class Sync:
         self._closed = True
         self._finalizer.detach()
         self._member.close()
+        if self._node is not None:
+            self._node.close()
         if self._hook is not None:
             self._hook.remove()
         if self._old_handler is not None:
             signal.signal(signal.SIGTERM, self._old_handler)
-
-
-class _Loop:
-    """The hooks for liblongwave.so, which live as long as the member: Sync may be dropped before."""
-
-    def __init__(self, keep: Dict[str, Keeps], optimizer: Optional[torch.optim.Optimizer]) -> None:
-        self.keep = keep
-        self.optimizer = optimizer
-        self.replica: Optional[Replica] = None
-        self.in_hook = False
-
-    def save(self) -> List[Tuple[str, Blob]]:
-        states: List[Tuple[str, Blob]] = [(KEPT + name, blob) for name, blob in save_states(self.keep)]
-        return [*states, (IN_HOOK, b"1" if self.in_hook else b"0")]
-
-    def gradient_ready(self) -> None:
-        assert isinstance(self.optimizer, Optimizer) and self.replica is not None
-        self.replica.scatter_gradient()
-        self.optimizer.step_merged()
-        self.replica.gather()
 
 
 def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
@@ -336,13 +346,6 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
     return stepped
 
 
-def _failure(error: BaseException) -> Optional[str]:
-    """The failure to report to the coordinator; None for Ctrl-C and exit."""
-    if isinstance(error, LongwaveError):
-        return str(error)
-    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else None
-
-
 def _is_stop(error: BaseException) -> bool:
     return isinstance(error, LongwaveError) and error.status == STATUS_NAMES[STOPPED]
 
@@ -353,17 +356,3 @@ def _leave(member: Member) -> None:
     except LongwaveError:
         pass  # forked, or over
     member.close()
-
-
-def _check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:
-    ours = optimizer if isinstance(optimizer, Optimizer) else None
-    got = "none" if optimizer is None else type(optimizer).__name__
-    if sends_gradient and takes_gradient and (ours is None or ours.inner is None):
-        wanted = "longwave.Optimizer(params, inner=AdamW(params)): it steps with the merged gradients"
-    elif sends_gradient and not takes_gradient and (ours is None or ours.inner is not None):
-        wanted = "longwave.Optimizer(params): the run's update is the optimizer"
-    elif not sends_gradient and ours is not None:
-        wanted = "the inner optimizer itself: the run's method syncs what its steps do, and no gradients"
-    else:
-        return
-    raise ValueError(f"optimizer: got {got if ours is None else 'longwave.Optimizer'}, wanted {wanted}")

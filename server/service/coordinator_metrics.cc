@@ -258,7 +258,7 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
 void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
   std::array<double, 16> by_phase = {};
   double tokens = 0, pushed = 0, pulled = 0, payload_pushed = 0, payload_pulled = 0;
-  double active = 0, stragglers = 0;
+  double active = 0, ranks = 0, stragglers = 0;
   uint32_t foremost = 0;
   for (const MemberStatus& member : status.members) {
     by_phase[static_cast<size_t>(member.state.phase)] += 1;
@@ -274,6 +274,7 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
     if (!HasLeft(member.state.phase)) ages.push_back(member.heartbeat_age_s);
     if (!IsActive(member)) continue;
     active += 1;
+    ranks += std::max(1u, member.state.ranks);
     const uint32_t rounds = foremost - member.state.round;
     stragglers += rounds > 1;
     behind.push_back(rounds);
@@ -293,6 +294,7 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
         .Set(by_phase[static_cast<size_t>(phase)]);
   }
   metrics_->gauge("longwave_coordinator_members_active").Set(active);
+  metrics_->gauge("longwave_coordinator_ranks").Set(ranks);
   metrics_->gauge("longwave_coordinator_stragglers").Set(stragglers);
   metrics_->counter("longwave_coordinator_tokens_total").Show(tokens);
   metrics_->counter("longwave_coordinator_bytes_total", {"pushed"}).Show(pushed);

@@ -6,7 +6,7 @@ namespace longwave {
 
 WorkerConnections::Counts& WorkerConnections::Hear(const PeerId& peer,
                                                    std::optional<size_t> segment,
-                                                   std::optional<uint32_t> number) {
+                                                   const std::optional<Hello>& hello) {
   auto found = std::ranges::find(connections_, peer, &Connection::peer);
   if (found == connections_.end()) {
     if (connections_.size() == kConnectionsMax) connections_.erase(connections_.begin());
@@ -15,10 +15,10 @@ WorkerConnections::Counts& WorkerConnections::Hear(const PeerId& peer,
     std::rotate(found, found + 1, connections_.end());
   }
   Connection& heard = connections_.back();
-  heard.number = number.value_or(heard.number);
+  heard.hello = hello.value_or(heard.hello);
   if (segment.has_value()) {
     const auto before = std::ranges::find(connections_, routes_[*segment], &Connection::name);
-    if (before == connections_.end() || before->number <= heard.number)
+    if (before == connections_.end() || before->hello.number <= heard.hello.number)
       routes_[*segment] = heard.name;
   }
   ++heard.counts.taken;
@@ -35,9 +35,15 @@ void WorkerConnections::Remove(const PeerId& peer) {
 }
 
 const PeerId* WorkerConnections::RouteOf(size_t segment) const {
-  if (connections_.empty()) return nullptr;
   const auto found = std::ranges::find(connections_, routes_[segment], &Connection::name);
-  return found == connections_.end() ? &connections_.back().peer : &found->peer;
+  return found == connections_.end() ? Newest(segment) : &found->peer;
+}
+
+const PeerId* WorkerConnections::Newest(size_t segment) const {
+  const auto found = std::ranges::find_if(connections_.rbegin(), connections_.rend(), [&](auto& c) {
+    return c.hello.serves_begin <= segment && segment < c.hello.serves_end;
+  });
+  return found == connections_.rend() ? nullptr : &found->peer;
 }
 
 }  // namespace longwave

@@ -11,14 +11,15 @@
 namespace longwave {
 
 // A worker's connections to a shard, and the route of each segment: the connection of the segment's
-// last frame, or else the connection heard last. After a broken connection, or after the worker's
-// return with fewer connections, the next frame therefore corrects the route. Frames that still
-// arrive on a replaced connection do not move routes back. The class is pure.
+// last frame, or else the one heard last of those whose hello names it. Each rank of a node has
+// connections of its own for its segments. After a broken connection, or after the worker's return
+// with fewer connections, the next frame therefore corrects the route. Frames that still arrive on
+// a replaced connection do not move routes back. The class is pure.
 class WorkerConnections {
  public:
   // Twice the configurable maximum, so that all may be replaced before the first is removed. A
   // further connection takes the place of the one that was heard longest ago.
-  static constexpr size_t kConnectionsMax = 32;
+  static constexpr size_t kConnectionsMax = 128;
 
   // segment_count: of the shard; segments are named by their place among them.
   explicit WorkerConnections(size_t segment_count) : routes_(segment_count) {}
@@ -29,31 +30,36 @@ class WorkerConnections {
     uint32_t taken = 0;
     uint32_t sent = 0;  // includes frames that were due and dropped
   };
-  // A frame has arrived from `peer`, for `segment` if it belongs to one. number: of the connection,
-  // from its hello. Returns the connection's counts.
+  // A hello's content about its connection.
+  struct Hello {
+    uint32_t number = 0;
+    size_t serves_begin = 0;  // segments
+    size_t serves_end = 0;
+  };
+  // A frame has arrived from `peer`, for `segment` if it belongs to one. Returns the connection's
+  // counts.
   Counts& Hear(const PeerId& peer, std::optional<size_t> segment,
-               std::optional<uint32_t> number = std::nullopt);
+               const std::optional<Hello>& hello = std::nullopt);
   // nullptr: the connection is unknown.
   Counts* CountsOf(const PeerId& peer);
 
   // The connection was closed.
   void Remove(const PeerId& peer);
 
-  // nullptr: no connection is known.
+  // nullptr: no connection that serves the segment is known.
   const PeerId* RouteOf(size_t segment) const;
-  // The connection heard last; nullptr likewise. For frames that the worker has not requested: if a
-  // connection is dead unnoticed, no request on another one moves the segment's route.
-  const PeerId* Newest() const {
-    return connections_.empty() ? nullptr : &connections_.back().peer;
-  }
+  // The connection heard last of those that serve the segment; nullptr likewise. For frames that
+  // the worker has not requested: if a connection is dead unnoticed, no request on another one
+  // moves the segment's route.
+  const PeerId* Newest(size_t segment) const;
 
   uint32_t size() const { return static_cast<uint32_t>(connections_.size()); }
 
  private:
   struct Connection {
     PeerId peer;
-    uint32_t name = 0;    // unique among this worker's connections; counted from 1
-    uint32_t number = 0;  // the worker's number for it; 0: no hello yet
+    uint32_t name = 0;  // unique among this worker's connections; counted from 1
+    Hello hello = {};   // none yet: it serves the segments of its frames alone
     Counts counts = {};
   };
 

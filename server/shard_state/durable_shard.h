@@ -203,6 +203,7 @@ class DurableShard {
   std::vector<std::string> TakeNotices() { return std::exchange(notices_, {}); }
 
   bool is_durable() const { return open_store_ != nullptr; }
+  const Layout& layout() const { return layout_; }
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
   uint64_t open_bytes_max() const { return open_bytes_max_; }  // of the aggregator

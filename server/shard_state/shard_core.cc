@@ -105,10 +105,9 @@ uint32_t ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
   if (wants_segment && header.segment - shard_->first_segment() < shard_->segment_count())
     segment = header.segment - shard_->first_segment();
   const bool is_hello = header.kind == FrameKind::kHello;
-  const uint32_t taken =
-      worker.connections
-          .Hear(frame.peer, segment, is_hello ? std::make_optional(header.epoch) : std::nullopt)
-          .taken;
+  std::optional<WorkerConnections::Hello> hello;
+  if (is_hello) hello = HelloOf(header);
+  const uint32_t taken = worker.connections.Hear(frame.peer, segment, hello).taken;
   const size_t payload_bytes = frame.frame.payload.size();
   worker.traffic.received[header.kind] += {.frames = 1,
                                            .bytes = FrameWireBytes(payload_bytes, encryption_),
@@ -121,6 +120,15 @@ uint32_t ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
     RequestHello(worker, frame);
   }
   return taken - 1;
+}
+
+WorkerConnections::Hello ShardCore::HelloOf(const FrameHeader& header) const {
+  const NodeRank node = NodeRank::Unpack(header.contributions).value_or(NodeRank{});
+  const auto [begin, end] = SegmentsOfRank(shard_->layout(), node.rank, node.ranks);
+  const uint32_t first = shard_->first_segment();
+  return {.number = header.epoch,
+          .serves_begin = std::max(begin, first) - first,
+          .serves_end = std::max(end, first) - first};
 }
 
 void ShardCore::RequestHello(Worker& worker, const PeerFrame& frame) {
@@ -154,6 +162,8 @@ void ShardCore::AnswerHello(const PeerFrame& frame, uint32_t taken) {
   } else if (!IsMember(answer.worker)) {
     reason =
         absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
+  } else if (const auto node = NodeRank::Unpack(hello.contributions); !node.ok()) {
+    reason = std::string(node.status().message());
   }
   if (!reason.empty()) answer.outcome = Outcome::kRejected;
   absl::StatusOr<SealedFrame> sealed = Seal(answer, BufferOf(reason));
@@ -305,9 +315,9 @@ absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, P
   while (worker != nullptr) {
     const WorkerConnections& connections = worker->connections;
     const FrameHeader& header = frame.header();
-    const PeerId* const route = header.kind == FrameKind::kRequest
-                                    ? connections.Newest()
-                                    : connections.RouteOf(header.segment - shard_->first_segment());
+    const uint32_t segment = header.segment - shard_->first_segment();
+    const PeerId* const route = header.kind == FrameKind::kRequest ? connections.Newest(segment)
+                                                                   : connections.RouteOf(segment);
     if (route == nullptr) break;
     peer = *route;
     sent = send(peer, frame);

@@ -122,6 +122,7 @@ class ShardCore {
 
   // Returns the number of earlier frames on its connection.
   uint32_t Hear(Worker& worker, const PeerFrame& frame);
+  WorkerConnections::Hello HelloOf(const FrameHeader& header) const;
   void RequestHello(Worker& worker, const PeerFrame& frame);
   // taken: the number of earlier frames on its connection.
   void AnswerHello(const PeerFrame& frame, uint32_t taken);

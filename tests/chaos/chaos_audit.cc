@@ -5,9 +5,11 @@
 //   config.yaml                the run's configuration
 //   archive/shard-N/           all log files of shard N
 //   state/shard-N/snap/        its snapshots
-//   final/NAME.checkpoint      worker NAME's last state if it ended well; else
-//   state/NAME/checkpoint final/NAME.anchor          its last replica, fp32 journal/NAME its log of
-//   events, a line each (journal.h)
+//   final/NAME/checkpoint      worker NAME's last state if it ended well, with its parts beside it
+//                              if it was a node; else
+//   state/NAME/checkpoint      likewise
+//   final/NAME/anchor          its last replica, fp32
+//   journal/NAME               its log of events, a line each (journal.h)
 
 #include <cstdio>
 #include <filesystem>
@@ -34,6 +36,7 @@
 #include "server/store/snapshot_content.h"
 #include "tests/chaos/integer_books.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/checkpoint_parts.h"
 #include "worker/checkpoint/worker_folder.h"
 
 namespace longwave {
@@ -99,6 +102,16 @@ absl::StatusOr<std::vector<float>> ReadFloats(FileSystem& files, const std::stri
   return std::vector<float>(begin, begin + whole.size() / sizeof(float));
 }
 
+// The checkpoint in a folder, of all ranks.
+absl::StatusOr<Checkpoint> ReadNode(FileSystem& files, const std::string& folder,
+                                    const Layout& layout) {
+  const CheckpointShape shape = ShapeOf(layout);
+  LONGWAVE_ASSIGN_OR_RETURN(Checkpoint first, ReadCheckpoint(files, folder + "/checkpoint", shape));
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<Checkpoint> parts,
+                            ReadParts(files, folder, std::move(first), shape));
+  return PartOf(std::move(parts), layout, NodeRank{});
+}
+
 absl::StatusOr<uint64_t> Audit(const std::string& run) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(run + "/config.yaml"));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
@@ -140,25 +153,23 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
   for (const auto& entry : fs::directory_iterator(run + "/journal")) {
     const std::string name = entry.path().filename().string();
     const Journal journal = ReadJournal(entry.path().string());
-    const std::string final_file = absl::StrCat(run, "/final/", name, ".checkpoint");
-    const bool ended_well = fs::exists(final_file);
-    const std::string file =
-        ended_well ? final_file : absl::StrCat(run, "/state/", name, "/checkpoint");
+    const std::string end = absl::StrCat(run, "/final/", name);
+    const bool ended_well = fs::exists(end + "/checkpoint");
+    const std::string folder = ended_well ? end : absl::StrCat(run, "/state/", name);
     if (journal.dropped) {
       std::printf("audit: %s gave its residual up once; its books are not closed\n", name.c_str());
-    } else if (!fs::exists(file)) {
+    } else if (!fs::exists(folder + "/checkpoint")) {
       problems.push_back(absl::StrCat(name, ": has no checkpoint"));
       ++all.problem_count;
     } else {
-      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
-                                ReadCheckpoint(*files, file, ShapeOf(layout)));
+      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ReadNode(*files, folder, layout));
       LONGWAVE_ASSIGN_OR_RETURN(const uint64_t steps,
                                 books.CheckWorker(checkpoint.worker, checkpoint, journal.posted));
       std::printf("audit: %s: %llu steps, each sent or kept once (%s)\n", name.c_str(),
                   static_cast<unsigned long long>(steps),
                   ended_well ? "at its end" : "by its checkpoint");
     }
-    const std::string anchor = absl::StrCat(run, "/final/", name, ".anchor");
+    const std::string anchor = end + "/anchor";
     if (fs::exists(anchor)) {
       LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadFloats(*files, anchor));
       books.CheckReplica(name, parameters);
@@ -171,13 +182,14 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
   }
   problems.insert(problems.end(), books.problems().begin(), books.problems().end());
   for (const std::string& problem : problems) std::printf("problem: %s\n", problem.c_str());
+  const uint64_t found = all.problem_count + books.problem_count();
   std::printf(
       "audit: %u replicas equal to the books of %llu parameters, %llu values checked, "
       "%llu problems\n",
       replicas, static_cast<unsigned long long>(books.element_count()),
       static_cast<unsigned long long>(books.values_checked()),
-      static_cast<unsigned long long>(all.problem_count + books.problem_count()));
-  return all.problem_count + books.problem_count();
+      static_cast<unsigned long long>(found));
+  return found;
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // A worker of the chaos test: the real member of a run around a model whose steps move it by known
-// integers (integer_signal.h). β is 1, so the unsent part stays whole.
+// integers (integer_signal.h). β is 1, so the unsent part stays whole. A node's rank steps the
+// elements that it owns.
 //
 //   integer_worker --config FILE --name NAME --coordinator ADDRESS --state-dir DIR --run-folder DIR
 //   integer_worker --config FILE --write-initial FILE
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,14 +23,20 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 #include "common/log/log.h"
 #include "kernels/ops.h"
+#include "server/store/posix_file_system.h"
 #include "tests/chaos/integer_signal.h"
 #include "tests/chaos/journal.h"
+#include "worker/checkpoint/checkpoint_parts.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/member/member.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
+#include "worker/models/node_tensors.h"
+#include "worker/ranks.h"
+#include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
 #include "worker/trainer/safetensors.h"
 
@@ -43,63 +51,79 @@ struct Flags {
   std::string run_folder;
   std::string write_initial;
   int step_ms = 0;
+  uint32_t ranks = 1;
+  std::string node_place;            // of a rank above 0, as rank 0 gives it
+  std::vector<std::string> command;  // of this process, for other ranks
 };
 
 struct Model {
-  RunConfig config;
   Manifest manifest;
   Layout layout;
 };
 
-absl::StatusOr<Model> LoadModel(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(flags.config_path));
+absl::StatusOr<Model> ModelOf(const RunConfig& config) {
   LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, GptManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  return Model{std::move(config), std::move(manifest), std::move(layout)};
+  return Model{std::move(manifest), std::move(layout)};
 }
 
-// Whole or not at all, since the worker may be killed meanwhile.
-absl::Status WriteBytes(const std::string& path,
-                        const std::vector<std::span<const std::byte>>& pieces) {
-  const std::string part = path + ".part";
-  std::ofstream file(part, std::ios::binary);
-  for (const auto& piece : pieces) {
-    file.write(reinterpret_cast<const char*>(piece.data()),
-               static_cast<std::streamsize>(piece.size()));
-  }
-  file.close();
-  const bool written = file && std::rename(part.c_str(), path.c_str()) == 0;
-  return written ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
+absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      RunConfig config, LoadConfig(flags.config_path, {absl::StrCat("train.ranks=", flags.ranks)}));
+  config.cluster.coordinator = flags.coordinator;
+  return config;
 }
 
-// Writes the worker's state at its end for the audit. No posted push is unsettled then.
-absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint32_t worker,
-                      SyncPipeline& pipeline) {
-  const uint64_t parameters = model.layout.parameter_count();
-  Checkpoint end{.run = run,
-                 .layout_hash = model.layout.hash(),
-                 .name = flags.name,
-                 .worker = worker,
-                 .step = model.config.run.steps};
-  LONGWAVE_ASSIGN_OR_RETURN(end.momentum, pipeline.ExportMomentum());
-  end.accounted = pipeline.Accounted();
-  LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));
-  const std::string path = absl::StrCat(flags.run_folder, "/final/", flags.name);
-  LONGWAVE_RETURN_IF_ERROR(
-      WriteBytes(path + ".anchor", {std::as_bytes(std::span(pipeline.anchor(), parameters))}));
-  return WriteBytes(path + ".checkpoint", encoded.pieces);
-}
-
-// The loop's part of a run besides its steps: the journal, and the final weights.
+// The loop of a rank, or of the only device. A step subtracts SignalOf from the parameters.
 class IntegerLoop final : public TrainingLoop {
  public:
-  IntegerLoop(const Flags& flags, const Model& model, const float* theta, Journal* journal)
-      : flags_(flags), model_(model), theta_(theta), journal_(journal) {}
+  // tensors: null for one device.
+  IntegerLoop(const Flags& flags, const Model& model, NodeTensors* tensors, Journal* journal)
+      : flags_(flags),
+        model_(model),
+        tensors_(tensors),
+        journal_(journal),
+        theta_(model.layout.parameter_count()) {}
+
+  absl::Status Train(MemberPlace& place) {
+    LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        parts_, place.Begin({.theta = theta_.data(), .ops = ops, .initial_weights = [this] {
+                               return std::vector<float>(theta_.size());
+                             }}));
+    if (parts_.worker >= kSignalWorkersMax) {
+      return absl::InvalidArgumentError("more workers than have exact means");
+    }
+    if (is_first()) {
+      const auto last =
+          parts_.folder->Read(parts_.run, parts_.name, parts_.worker, ShapeOf(model_.layout));
+      if (last.ok() && last->has_value() && (*last)->stale) journal_->Say("dropped");
+    }
+    parts_.loop = this;
+    TrainingMember member(parts_);
+    owned_ = FragmentElements(model_.layout, 0, 1, member.owned());
+    LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
+    while (trains) {
+      absl::SleepFor(absl::Milliseconds(flags_.step_ms));  // stands for a model's computation
+      for (const auto& [begin, end] : owned_) {
+        for (uint64_t i = begin; i < end; ++i)
+          theta_[i] -= static_cast<float>(SignalOf(parts_.worker, member.step(), i));
+      }
+      // The weight is the node's, not each rank's.
+      LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(is_first() ? kSignalWeight : 0, 0));
+    }
+    return WriteEnd();
+  }
+
+ private:
+  bool is_first() const { return parts_.node == nullptr || parts_.node->rank().rank == 0; }
 
   absl::Status EndRound(RoundReport* report) override {
-    journal_->Say(absl::StrCat("round ", report->round, " ",
-                               absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
+    if (is_first()) {
+      journal_->Say(absl::StrCat("round ", report->round, " ",
+                                 absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
+    }
     return absl::OkStatus();
   }
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override {
@@ -107,59 +131,82 @@ class IntegerLoop final : public TrainingLoop {
     if (!writes_weights) return report;
     report.validation_loss = 0;
     report.model_file = absl::StrCat(flags_.run_folder, "/model.safetensors");
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> anchor, Anchor());
+    if (!is_first()) return report;
     LONGWAVE_RETURN_IF_ERROR(
-        WriteSafetensors(report.model_file, model_.manifest, model_.layout, theta_, {}));
+        WriteSafetensors(report.model_file, model_.manifest, model_.layout, anchor.data(), {}));
     return report;
   }
 
- private:
+  // The whole replica, of all ranks' elements. All ranks call.
+  absl::StatusOr<std::vector<float>> Anchor() {
+    std::vector<float> anchor(theta_.size());
+    for (const auto& [begin, end] : owned_)
+      std::copy(parts_.pipeline->anchor() + begin, parts_.pipeline->anchor() + end,
+                anchor.begin() + static_cast<ptrdiff_t>(begin));
+    if (tensors_ != nullptr)
+      LONGWAVE_RETURN_IF_ERROR(Spread(*tensors_, owned_, anchor.size(), anchor.data()));
+    return anchor;
+  }
+
+  // Writes the worker's state at its end for the audit. No posted push is unsettled then. Each rank
+  // writes its part of the checkpoint, and rank 0 the whole replica and, last, its own part.
+  absl::Status WriteEnd() {
+    Checkpoint end{.run = parts_.run,
+                   .layout_hash = model_.layout.hash(),
+                   .name = flags_.name,
+                   .worker = parts_.worker,
+                   .step = parts_.config->run.steps};
+    if (parts_.node != nullptr) {
+      end.node = parts_.node->rank();
+      end.write = 1;
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> anchor, Anchor());
+    LONGWAVE_ASSIGN_OR_RETURN(end.momentum, parts_.pipeline->ExportMomentum());
+    end.accounted = parts_.pipeline->Accounted();
+    const std::string folder = absl::StrCat(flags_.run_folder, "/final/", flags_.name);
+    std::filesystem::create_directories(folder);
+    const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+    const absl::Status written =
+        is_first() ? Publish(*files, folder, "anchor", {{std::as_bytes(std::span(anchor))}})
+                   : WriteCheckpointPart(*files, folder, end);
+    const absl::Status all = parts_.node == nullptr ? written : parts_.node->Agree(written);
+    if (!all.ok() || !is_first()) return all;
+    LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));
+    return Publish(*files, folder, "checkpoint", encoded.pieces);
+  }
+
   const Flags& flags_;
   const Model& model_;
-  const float* const theta_;
+  NodeTensors* const tensors_;
   Journal* const journal_;
+  std::vector<float> theta_;
+  std::vector<ElementRange> owned_;
+  MemberParts parts_;
 };
 
-// A step subtracts SignalOf from the parameters.
-absl::Status Train(const Flags& flags, const Model& model, MemberPlace& place, Journal* journal) {
-  std::vector<float> theta(model.layout.parameter_count());
-  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
-  LONGWAVE_ASSIGN_OR_RETURN(MemberParts parts,
-                            place.Begin({.theta = theta.data(), .ops = ops, .initial_weights = [&] {
-                                           return std::vector<float>(theta.size());
-                                         }}));
-  if (parts.worker >= kSignalWorkersMax) {
-    return absl::InvalidArgumentError("more workers than have exact means");
-  }
-  const auto last = parts.folder->Read(parts.run, parts.name, parts.worker, ShapeOf(model.layout));
-  if (last.ok() && last->has_value() && (*last)->stale) journal->Say("dropped");
-  IntegerLoop loop(flags, model, theta.data(), journal);
-  parts.loop = &loop;
-  TrainingMember member(parts);
-  LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
-  while (trains) {
-    absl::SleepFor(absl::Milliseconds(flags.step_ms));  // stands for a model's computation
-    for (uint64_t i = 0; i < theta.size(); ++i)
-      theta[i] -= static_cast<float>(SignalOf(parts.worker, member.step(), i));
-    LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(kSignalWeight, /*loss=*/0));
-  }
-  return WriteEnd(flags, model, parts.run, parts.worker, *parts.pipeline);
-}
-
-absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
-  LONGWAVE_ASSIGN_OR_RETURN(Model model, LoadModel(flags));
+absl::Status RunWorker(const Flags& flags, StopSignal* stop, uint32_t* rank) {
   if (!flags.write_initial.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(flags.config_path));
+    LONGWAVE_ASSIGN_OR_RETURN(const Model model, ModelOf(config));
     const std::vector<float> zeros(model.layout.parameter_count());
     return WriteSafetensors(flags.write_initial, model.manifest, model.layout, zeros.data(), {});
   }
-  model.config.cluster.coordinator = flags.coordinator;
+  LONGWAVE_ASSIGN_OR_RETURN(const Ranks ranks, Ranks::Open(flags.node_place, flags.command,
+                                                           [&] { return LoadRunConfig(flags); }));
+  *rank = ranks.rank();
+  if (*rank > 0) SetLogProcess(absl::StrCat(flags.name, "/", *rank));
+  LONGWAVE_ASSIGN_OR_RETURN(const Model model, ModelOf(ranks.config()));
+  // All ranks append to one journal.
   Journal journal(absl::StrCat(flags.run_folder, "/journal/", flags.name));
   journal.Say("begin");
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<MemberPlace> place,
-      MemberPlace::Open({.config = model.config,
+      MemberPlace::Open({.config = ranks.config(),
                          .name = flags.name,
                          .state_dir = flags.state_dir,
                          .manifest = model.manifest,
+                         .link = ranks.link(),
                          .wrap_exchange =
                              [&](std::unique_ptr<Exchange> exchange) {
                                return std::make_unique<JournalingExchange>(std::move(exchange),
@@ -173,11 +220,16 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_RETURN_IF_ERROR(worker.status());
   std::printf("ready %u\n", *worker);
   std::fflush(stdout);
-  return place->End(Train(flags, model, *place, &journal));
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
+  const std::unique_ptr<NodeTensors> tensors =
+      ranks.OpenTensors(&model.layout, ops, Exec{}, /*metrics=*/nullptr);
+  return place->End(IntegerLoop(flags, model, tensors.get(), &journal).Train(*place));
 }
 
 int Main(int argc, char** argv) {
   Flags flags;
+  flags.command.assign(argv, argv + argc);
+  flags.command[0] = "/proc/self/exe";
   CLI::App app("A worker of the chaos test, whose model is made of integers");
   app.add_option("--config", flags.config_path)->required();
   app.add_option("--name", flags.name);
@@ -186,13 +238,17 @@ int Main(int argc, char** argv) {
   app.add_option("--run-folder", flags.run_folder);
   app.add_option("--step-ms", flags.step_ms);
   app.add_option("--write-initial", flags.write_initial);
+  app.add_option("--ranks", flags.ranks);
+  app.add_option("--node-place", flags.node_place);  // for ranks above 0
   CLI11_PARSE(app, argc, argv);
   SetLogProcess(flags.name);
   StopSignal stop;
   const Termination termination(
       {.grace = absl::Seconds(3), .on_signal = [&stop] { stop.Request(); }, .on_overdue = [] {}});
-  const absl::Status status = RunWorker(flags, &stop);
+  uint32_t rank = 0;
+  const absl::Status status = RunWorker(flags, &stop, &rank);
   if (status.ok()) return 0;
+  if (!ReportsError(rank, status)) return 1;
   std::fprintf(stderr, "error: %s: %s\n", flags.name.c_str(),
                std::string(status.message()).c_str());
   return 1;

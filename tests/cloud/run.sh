@@ -33,7 +33,7 @@ stand_in() {
 }
 has_flags() {
   local flag
-  for flag in $(grep -v '^ *#' "$1" | grep -o -- '--\(state-dir\|token-file\|token\|name\|data\|threads\|device\|set\)\b' | sort -u); do
+  for flag in $(grep -v '^ *#' "$1" | grep -o -- '--\(state-dir\|token-file\|token\|name\|data\|threads\|ranks\|device\|set\)\b' | sort -u); do
     "$programs/longwave" join --help | grep -q -- "$flag\b" || { echo "longwave join has no $flag"; return 1; }
   done
 }
@@ -144,6 +144,25 @@ else
   for task in 0 1 2; do
     check "task $task has a name and a folder of its own" grep -qx "longwave join c:7070 --name slurm-$task --state-dir $work/home/.longwave/slurm/slurm-$task --data /text --threads 8 --token-file /token --device cpu" "$work/calls"
   done
+  is_a_node() { # nodes, tasks, and the ranks and threads of each
+    local of=$1 tasks=$2 wanted=$3
+    rm "$work/calls"
+    run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text SLURM_NNODES="$of" SLURM_NTASKS="$tasks" SLURM_GPUS_ON_NODE=3 &&
+      [ "$(grep -c -- "^longwave join .* $wanted\$" "$work/calls")" = 3 ]
+  }
+  check 'a task that has its node alone has a rank a GPU' is_a_node 3 3 '--threads 3 --ranks 3'
+  check 'a task that shares its node has one GPU' is_a_node 1 3 '--threads 8'
+  # The command of docs/python.md for a loop of one's own.
+  sed -n "/^    srun bash/,/train.py'$/s/^    //p" docs/python.md >"$work/torchrun.sh"
+  # shellcheck disable=SC2016
+  stand_in "$work/bin/torchrun" 'echo "$LONGWAVE_NAME $LONGWAVE_STATE_DIR" >>"${0%/bin/*}/calls"'
+  is_a_torchrun() {
+    rm "$work/calls"
+    PATH="$work/bin:$PATH" HOME="$work/home" SLURM_GPUS_ON_NODE=8 bash -eu "$work/torchrun.sh" &&
+      [ "$(grep -cx 'torchrun --standalone --nproc-per-node 8 --max-restarts 100 train.py' "$work/calls")" = 3 ] &&
+      grep -qx "node-2 $work/home/.longwave/node-2" "$work/calls"
+  }
+  check 'a loop of one'\''s own has a torchrun a task, as a node of its own' is_a_torchrun
   comes_back() { rm "$work/calls"; run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text && grep -q '^longwave join' "$work/calls" && ! grep '^longwave join' "$work/calls" | grep -q token; }
   check 'a job that comes back needs no token' comes_back
   lacks_torch() { ! run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text 2>"$work/said" && grep -q "got no $work/archive/torch" "$work/said"; }

@@ -19,6 +19,7 @@ harness.DEADLINE_S = 240
 NOT_HERE = {
     "workers: GPU memory (A)": "the training is on the CPU",
     "workers: GPU memory free (A)": "the training is on the CPU",
+    "workers: Meetings of ranks (A)": "no worker has several ranks",
     "workers: Model FLOPs utilisation (A)": "nobody has said what the CPU can do",
 }
 # Number of scrapes that a query of rates over ten of them needs.

@@ -120,6 +120,7 @@ for part in "${parts[@]}"; do
   check 'its bill of materials has each library, and none under the GPL' bill_holds
   check 'it has at most 120 MB beside libtorch_cpu.so' is_small
   check 'it has our own license' cmp LICENSE "$home/LICENSE"
+  check 'it has our notice' cmp NOTICE "$home/NOTICE"
   check 'no text of it names the build' mentions_no_build
 done
 server=$place/longwave-server-$version-$(uname -m) home=$place/longwave-worker-$version-$(uname -m)

@@ -49,6 +49,7 @@ worker=$(root_of worker)
 
 config=/var/lib/longwave/config.yaml
 is_user() { "${buildah[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' "localhost/longwave-$1:$tag" | grep -qx 65532:65532; }
+is_licensed() { "${buildah[@]}" inspect --type image --format '{{index .OCIv1.Config.Labels "org.opencontainers.image.licenses"}}' "localhost/longwave-$1:$tag" | grep -qx Apache-2.0; }
 has_only() { [ -z "$(find "$1" -xdev -type f ! -path '*/usr/bin/longwave*' ! -path '*/lib*' ! -path '*/etc/*')" ]; }
 owns_nothing() { [ -z "$(find "$1" -xdev ! -path '*/var/lib/longwave*' \( -user 65532 -o -perm -o+w -type f \) -print -quit)" ]; }
 # Both compare a size, and fail for an image without a name.
@@ -67,6 +68,7 @@ refuses_to_write() {
 
 for part in server worker; do
   check "the $part's image runs as 65532" is_user $part
+  check "the $part's image names its license" is_licensed $part
   check "the $part's image has programs and libraries alone" has_only "${!part}"
   check "the $part's image has no file that its user could change" owns_nothing "${!part}"
   check "the $part's programs find their libraries" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave-$part --help

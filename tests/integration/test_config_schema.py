@@ -1,10 +1,12 @@
-"""`longwave config schema` against the configurations in the tree, bad ones, and the chart's schema."""
+"""`longwave config schema` against the configurations in the tree and bad ones, and the chart's schema against it."""
 
 import json
 import pathlib
 import re
+import subprocess
 import unittest
 
+from harness import BIN
 from test_commands import longwave
 
 try:
@@ -68,10 +70,20 @@ class ConfigSchema(unittest.TestCase):
             self.assertNotEqual(self.errors(text), [], text)
             self.assertEqual(longwave("config", "print", "/dev/stdin", text=text).returncode, 1, text)
 
-    def test_the_charts_sections_are_these(self):
-        chart = json.loads((ROOT / "helm/longwave/values.schema.json").read_text(encoding="utf-8"))
-        sections = {name for name in self.schema["properties"] if "." not in name}
-        self.assertEqual(set(chart["properties"]["config"]["properties"]), sections)
+
+class Chart(unittest.TestCase):
+    def test_has_the_same_schema_of_its_config(self):
+        subprocess.run([ROOT / "tests/helm/config_schema.py", BIN / "longwave"], check=True)
+
+    @unittest.skipIf(jsonschema is None, WHY)
+    def test_takes_values_as_helm_reads_them(self):
+        schema = json.loads((ROOT / "helm/longwave/values.schema.json").read_text(encoding="utf-8"))
+        config = jsonschema.Draft7Validator(schema["definitions"]["configuration"])
+        for good in ({"learning_rate": 0.01}, {"learning_rate": "0.01"}, {"learning_rate": "1e-3"}, {"batch": "4"}):
+            self.assertEqual(list(config.iter_errors({"train": good})), [], good)
+        for bad in ({"lr": 0.01}, {"learning_rate": "fast"}, {"learning_rate": -1}, {"batch": 1.5}, {"batch": "many"},
+                    {"optimizer": "adam"}):
+            self.assertNotEqual(list(config.iter_errors({"train": bad})), [], bad)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import re
 import subprocess
 import unittest
 
@@ -27,7 +28,7 @@ class EveryKey(IntegrationTest):
         file.write_text(f"data: {{path: {self.text}}}\n{key}: {written}\n" if key != "data.path" else
                         f"{key}: {written}\n", encoding="utf-8")
         wrong = []
-        for command in ([self.config, "--set", f"{key}={value}"], [file]):
+        for given, command in ((value, [self.config, "--set", f"{key}={value}"]), (written.strip('"'), [file])):
             try:
                 done = subprocess.run([BIN / "longwave", "config", "check", *map(str, command)], capture_output=True,
                                       text=True, timeout=60, check=False)
@@ -38,9 +39,27 @@ class EveryKey(IntegrationTest):
             good = done.returncode == 0 and sentence == "" or (
                 done.returncode == 1 and sentence.startswith("longwave config check: ") and
                 sentence.count("\n") == 1 and len(sentence) < 1000)
+            if done.returncode == 0:
+                good = good and self.means_something(command, key, given)
             if not good:
                 wrong.append(f"{key}={value[:40]}: status {done.returncode}: {sentence[:2000]}")
         return wrong
+
+    @staticmethod
+    def means_something(command, key, value):
+        """An accepted value is what `config print` shows, as the number, word or text that it is."""
+        done = subprocess.run([BIN / "longwave", "config", "print", *map(str, command)], capture_output=True, text=True,
+                              timeout=60, check=False)
+        section, name = key.split(".", 1)
+        block = re.search(rf"(?ms)^{section}:\n(.*?)(?=^\S|\Z)", done.stdout).group(1)
+        shown = re.findall(rf'(?:^|\s|\{{){name.split(".")[-1]}: ("[^"]*"|[^,}}\s]+)', block)
+        if key.count(".") == 1:  # a key of sync.up has its namesake in sync.down
+            shown = shown[:1]
+        texts = [text.strip('"') for text in shown]
+        try:
+            return any(text == value or float(text) == float(value) for text in texts)
+        except ValueError:
+            return value.lower() in [text.lower() for text in texts]
 
     def test_has_a_meaning_or_is_refused_in_one_sentence(self):
         self.config = self.write_config()

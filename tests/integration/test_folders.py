@@ -1,6 +1,7 @@
 """Servers' state folders that are damaged or from an older time: the run waits, and goes on from the right one."""
 
 import os
+import re
 import shutil
 
 from by_hand import HandCluster
@@ -128,3 +129,20 @@ class Folders(IntegrationTest):
         status, _, errors = cluster.children.pop("worker-2").finish()
         self.assertEqual(status, 0, errors)
         self.finish(cluster)
+
+    def test_a_second_process_of_a_folder_is_refused(self):
+        cluster = HandCluster(self, workers=1, shards=1, run__steps=100_000_000, **SETTINGS)
+        cluster.await_rounds(2)
+        for name in ("coordinator", "shard-0", "worker-0"):
+            with self.subTest(name):
+                # A port of its own: it is the folder that it cannot have.
+                anywhere = [re.sub(r":\d+$", ":0", str(part)) if before == "--listen" else part
+                            for before, part in zip(["", *cluster.arguments[name]], cluster.arguments[name])]
+                status, _, errors = self.start(*anywhere).finish()
+                self.assertEqual(status, 1, errors)
+                last = errors.strip().splitlines()[-1]
+                self.assertIn(str(self.root / "state" / name), last)
+                self.assertIn("another process", last)
+        cluster.await_rounds(len(cluster.rounds()) + 2)
+        cluster.assert_equal_replicas()
+        cluster.end()

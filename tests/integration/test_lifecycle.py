@@ -75,13 +75,19 @@ class Signals(IntegrationTest):
         self.assertEqual(await_gone(pids, seconds=DEADLINE_S), [])
 
     def check_death(self, flag, name):
-        child = self.start_and_train("--no-state")
+        child = self.start_and_train("--no-state", cluster__heartbeat_timeout_s=5)
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
         status, output, errors = child.finish()
         self.assertEqual(status, 1, output + errors)
         self.assertIn(f"longwave up: failed: {name}", errors)
         self.assertIn("signal 9", errors)
         self.assert_nothing_left()
+        # The weights are all that is left of what was trained.
+        folder = self.root / "runs/test"
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["outcome"], "failed")
+        self.assertEqual(summary["model_file"], str(folder / "model.safetensors"), output + errors)
+        self.assertTrue((folder / "model.safetensors").exists())
 
     def check_revival(self, flag, name):
         # A long run with a line every hundred rounds.
@@ -105,6 +111,11 @@ class Signals(IntegrationTest):
         self.assertRegex(errors, f"longwave up: failed: {sentence} before the run was over")
         self.assertEqual(output.count("before the run was over"), 0, output)
         self.assert_nothing_left()
+        # The weights are in the state that is left.
+        weights = self.root / "weights.safetensors"
+        status, output, errors = self.start("longwave", "replay", self.root / "runs/test", "--weights", weights).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertGreater(weights.stat().st_size, 0)
 
     def test_a_worker_told_to_end_leaves_the_others_to_train(self):
         child = self.start_and_train(run__steps=20_000)

@@ -368,15 +368,6 @@ class Refused(IntegrationTest):
         cluster.await_rounds(len(cluster.rounds()) + 10)  # the other workers go on
         cluster.end()
 
-    def test_two_processes_with_one_state_folder(self):
-        cluster = HandCluster(self, workers=1, shards=1, **LONGWAVE)
-        cluster.await_rounds(2)
-        second = self.start(*cluster.arguments["worker-0"])
-        status, _, errors = second.finish()
-        self.assertEqual(status, 1, errors)
-        self.assertIn(str(self.root / "state" / "worker-0"), errors)
-        cluster.end()
-
 
 class InitialWeights(IntegrationTest):
     def test_are_those_of_the_seed(self):

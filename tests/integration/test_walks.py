@@ -66,9 +66,8 @@ class Laptop(Walk):
         self.assertIn("as the run's summary has it", self.shell(audit))
         child = self.spawn("exec " + second, STEPS=4000)
         child.await_line("round ")
-        if shutil.which("fuser"):
-            self.shell(kill)
-            self.assertIn("worker-1", child.await_line("is started again"))
+        self.shell(kill)
+        self.assertIn("worker-1", child.await_line("is started again"))
         child.process.send_signal(signal.SIGINT)
         status, output, errors = child.finish()
         self.assertEqual(status, 130, output + errors)
@@ -78,6 +77,8 @@ class Laptop(Walk):
 
 @unittest.skipUnless(os.geteuid() == 0, "networks of a test's own take root")
 class Machines(Walk):
+    open_boxes = False
+
     def network(self, setup):
         """Returns how to run something in a new network, and the process that holds it."""
         holder = Child("unshare", "--net", "sh", "-c", f"ip link set lo up && {setup} && echo up && exec sleep infinity")
@@ -97,9 +98,9 @@ class Machines(Walk):
                         [*box, "ip", "route", "add", "10.0.0.5/32", "dev", "out"],
                         [*small, "ip", "route", "add", f"{address}/32", "dev", f"box{number}"]):
             subprocess.run(command, check=True)
-        if shutil.which("iptables"):
-            subprocess.run([*box, "iptables", "-A", "INPUT", "!", "-i", "lo", "-m", "state", "--state", "NEW", "-j", "DROP"],
-                           check=False)
+        firewall = [*box, "iptables", "-A", "INPUT", "!", "-i", "lo", "-m", "state", "--state", "NEW", "-j", "DROP"]
+        if subprocess.run(firewall, check=False).returncode:
+            self.open_boxes = True  # a kernel without the rules
         # Root's workers keep their state in /var/lib.
         own = f'mount -t tmpfs none /var/lib && hostname box-{number} && exec "$@"'
         return [*box, "unshare", "--uts", "--mount", "sh", "-c", own, "sh"]
@@ -118,6 +119,8 @@ class Machines(Walk):
         said = self.shell(status, small)
         self.assertIn("finished", said)
         self.assertIn("replicas   equal", said)
+        if self.open_boxes:
+            self.skipTest("iptables forbids no calls to the boxes here: all but that was tested")
 
     def test_two_boxes(self):
         small, (token, join, status) = self.coordinate()
@@ -135,12 +138,15 @@ class Machines(Walk):
     def test_slurm(self):
         """With stand-ins: `sbatch` runs the script at once, `srun` each of its tasks."""
         small, others = self.coordinate()
-        token, unpack, submit = blocks(WALKS / "slurm.md")
+        token, unpack, bring_torch, submit = blocks(WALKS / "slurm.md")
         archive = self.root / "archive/longwave-worker-0"
         (archive / "bin").mkdir(parents=True)
         for program in ("longwave", "longwave-worker"):
             self.write_program(archive / "bin" / program)
         shutil.copytree(ROOT / "configs/cloud", archive / "share")
+        # As an archive for GPUs has it. PyTorch itself is gigabytes: an empty folder stands for it.
+        (archive / "README.md").write_text("## LibTorch\n", encoding="utf-8")
+        self.assertIn("pip install torch==2.11.0", bring_torch)
         (self.place / "build/dist").mkdir()
         with tarfile.open(self.place / "build/dist/longwave-worker-0.tar.gz", "w:gz") as tar:
             tar.add(archive, archive.name)
@@ -153,6 +159,8 @@ class Machines(Walk):
             (tools / name).chmod(0o755)
         self.shell(token, small)
         self.shell(unpack)
+        (self.root / "home/torch/lib/python3.11/site-packages/torch/lib").mkdir(parents=True)
+        self.shell("\n".join(line for line in bring_torch.splitlines() if line.startswith("ln ")))
         code, output, errors = self.spawn(submit, self.box(small, 2), PATH=f"{tools}:{os.environ['PATH']}").finish()
         self.assertEqual(code, 0, output + errors)
         self.assert_finished(small, others[-1])

@@ -75,9 +75,8 @@ class ClusterPrometheus(Queries):
         wait_until("the operator's Prometheus", lambda: self.namespace.is_ready(POD), 120)
 
     def rules(self):
-        """By name: whether it was evaluated without an error."""
-        return {rule["name"]: rule["health"] for group in self.ask("/api/v1/rules")["groups"]
-                for rule in group["rules"]}
+        """(name, whether it was evaluated without an error) of each."""
+        return [(rule["name"], rule["health"]) for group in self.ask("/api/v1/rules")["groups"] for rule in group["rules"]]
 
     def close(self):
         self.service.close()

@@ -259,7 +259,7 @@ def train(release, operated, issuer, first, quiet, options, checks):
         release.await_round(8)
         with contextlib.closing(two_runs.SecondRun(SECOND, RELEASE, CHART, HERE / "values.yaml", release.settings,
                                                 work / "text")):
-            two_runs.once_a_cluster(checks)
+            two_runs.once_a_cluster(rules is not None, checks)
             if rules:
                 two_runs.kept_apart(prometheus, (namespace.name, SECOND), RELEASE, checks)
         disturb(release, prometheus, checks)
@@ -312,8 +312,10 @@ def ruled(operated, checks):
     """The monitoring chart's rules have come to the operator's Prometheus, which can evaluate each."""
     def all_well():
         rules = operated.rules()
-        return rules and all(health == "ok" for health in rules.values()) and f"{len(rules)} rules"
+        return rules and all(health == "ok" for _, health in rules) and f"{len(rules)} rules"
     checks.attempt("the monitoring chart's rules are evaluated", lambda: wait_until("rules", all_well, 60))
+    names = [name for name, _ in operated.rules()]
+    checks.check("no rule came to the operator's Prometheus twice", len(names) == len(set(names)), f"{len(names)} rules")
     seen = {sample["metric"]["alertname"]
             for sample in operated.query("count by (alertname) (last_over_time(ALERTS[1h]))")}
     print(f"   alerts that were pending or firing meanwhile: {', '.join(sorted(seen)) or 'none'}", flush=True)

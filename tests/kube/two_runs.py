@@ -52,12 +52,15 @@ class SecondRun:
         command("kubectl", "delete", "namespace", self.namespace.name, "--ignore-not-found", "--wait=false", check=False)
 
 
-def once_a_cluster(checks):
+def once_a_cluster(ruled, checks):
     """Nothing that is once a cluster is there twice, with two runs installed."""
     maps = json.loads(command("kubectl", "get", "configmaps", "-A", "-l", "grafana_dashboard=1", "-o", "json"))["items"]
     uids = [json.loads(text)["uid"] for one in maps for text in one["data"].values()]
     checks.check("two runs and one monitoring release: every dashboard is there once",
                  len(uids) == len(set(uids)) == len(metrics.boards()), f"{len(uids)} uids")
+    if ruled:
+        rules = command("kubectl", "get", "prometheusrules", "-A", "-o", "name").split()
+        checks.check("and the alerts are there once", len(rules) == 1, ", ".join(rules))
 
 
 def kept_apart(prometheus, namespaces, run, checks):

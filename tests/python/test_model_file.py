@@ -55,8 +55,8 @@ class ModelFile(WorkersTest):
             self.skipTest(f"no images in {IMAGES}")
         file = self.make("vit", "--width", 32, "--layers", 2)
         done = self.up(run__preset="longwave", run__steps=150, sync__inner_steps=10, train__batch=16,
-                       train__learning_rate=0.005, model__kind="file", model__file=str(file), data__kind="images",
-                       data__path=str(IMAGES), model__channels=1, model__image_size=28)
+                       model__kind="file", model__file=str(file), data__kind="images", data__path=str(IMAGES),
+                       model__channels=1, model__image_size=28)
         self.assertEqual(done.status, 0, done.output + done.errors)
         self.assertTrue(done.summary["replicas_equal"])
         self.assertLess(done.summary["val_loss"], 1.8, "ln 10 is 2.3")

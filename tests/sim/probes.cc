@@ -52,6 +52,12 @@ std::string_view Name(Probe probe) {
       return "what the run began with kept to the end";
     case Probe::kOtherStart:
       return "worker with other first weights than the run";
+    case Probe::kNode:
+      return "a node of several ranks";
+    case Probe::kNodeChangedRanks:
+      return "a node comes back with another number of ranks";
+    case Probe::kNodeCrashedBetweenParts:
+      return "a node crashes before rank 0 has written its part";
     case Probe::kWorkerCrashed:
       return "worker crashed";
     case Probe::kWorkerToldToEnd:

@@ -322,6 +322,17 @@ void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
 }
 
+void DrawNodes(const WorldOptions& options, WorldSettings& world) {
+  Rng rng(options.seed, 10);
+  world.has_nodes = options.nodes;
+  // A damaged replica is named by the others, which must not be away.
+  const bool is_damaged = std::ranges::count(world.faults, FaultKind::kDamage, &Fault::kind) > 0;
+  for (uint32_t w = 0; w < world.workers; ++w) {
+    const bool crashes = Chance(rng, 0.3) && !is_damaged;
+    world.crashes_between_parts.push_back(options.nodes && options.faults && crashes);
+  }
+}
+
 // Uses a separate stream, too.
 void DrawStarts(const WorldOptions& options, WorldSettings& world) {
   world.starts.assign(world.workers, kStart);
@@ -427,6 +438,7 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   world.crashes_after_fill.assign(world.workers, false);
   DrawStarts(options, world);
   if (options.faults) DrawFaults(options, rng, world);
+  DrawNodes(options, world);
   if (options.member_start) {
     std::erase_if(world.faults,
                   [](const Fault& fault) { return fault.kind == FaultKind::kDamage; });
@@ -537,11 +549,11 @@ std::string WorldSettings::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
       " shards", shards_have_disks ? "" : " without disks",
-      start_is_members ? ", a member's start" : "", ", ", segments, " segments in ", fragments,
-      fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
-      std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum, ", grace ",
-      absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
-      state_rounds, " and ", snapshot_rounds);
+      start_is_members ? ", a member's start" : "", has_nodes ? ", nodes" : "", ", ", segments,
+      " segments in ", fragments, fragments == 1 ? " fragment, " : " fragments, ", rounds,
+      " rounds, ", std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum,
+      ", grace ", absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max),
+      ", snapshots ", state_rounds, " and ", snapshot_rounds);
   for (const Fault& fault : faults) {
     absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",
                     absl::FormatDuration(fault.duration), ": ", std::string(Name(fault.kind)));

@@ -64,6 +64,8 @@ struct WorldOptions {
   // not damaged: the majority must identify a damaged one, and workers that fetch the start do not
   // count in it at first.
   bool member_start = false;
+  // Workers are nodes of one to four ranks, another number after each restart.
+  bool nodes = false;
   std::vector<FaultKind> only;  // the allowed kinds; empty: all
   Canary canary = Canary::kNone;
 };
@@ -112,12 +114,14 @@ struct WorldSettings {
   bool start_is_members = false;
   std::vector<float> starts;  // by worker: the value of all its first parameters
   bool coordinator_is_durable = true;
-  uint64_t record_bytes_min = 0;                  // see CoordinatorStoreOptions
-  bool shards_move = false;                       // a restarted shard listens elsewhere
-  std::vector<bool> worker_has_disk;              // by worker
-  uint32_t checkpoint_rounds = 1;                 // of all workers
-  uint32_t steps = 1;                             // before each fragment's signal
-  std::vector<bool> crashes_after_fill;           // by worker: killed after filling a round
+  uint64_t record_bytes_min = 0;         // see CoordinatorStoreOptions
+  bool shards_move = false;              // a restarted shard listens elsewhere
+  std::vector<bool> worker_has_disk;     // by worker
+  uint32_t checkpoint_rounds = 1;        // of all workers
+  uint32_t steps = 1;                    // before each fragment's signal
+  std::vector<bool> crashes_after_fill;  // by worker: killed after filling a round
+  bool has_nodes = false;
+  std::vector<bool> crashes_between_parts;  // by worker: killed once, before rank 0 has written
   std::vector<absl::Duration> worker_starts_at;   // by worker
   std::vector<absl::Duration> round_computation;  // by worker: computation of a round's steps
   uint64_t open_bytes_max = 0;

@@ -53,10 +53,16 @@ void SimWorker::OnStart() {
     identity_ = folder_->identity();
   }
   theta_.assign(env_.layout->parameter_count(), start());
-  auto pipeline = SyncPipeline::Create(env_.settings->MakeSyncOptions(), env_.layout, ops_, Exec{},
-                                       {.theta = theta_.data(), .gradient = nullptr});
-  if (!pipeline.ok()) return Die(pipeline.status(), "makes its pipeline");
-  pipeline_ = *std::move(pipeline);
+  const uint32_t ranks = env_.settings->has_nodes ? 1 + static_cast<uint32_t>(rng_.Below(4)) : 1;
+  if (ranks > 1) env_.probes->Hit(Probe::kNode);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    const SegmentRange owned = SegmentsOfRank(*env_.layout, r, ranks);
+    auto pipeline =
+        SyncPipeline::Create(env_.settings->MakeSyncOptions(), env_.layout, ops_, Exec{},
+                             {.theta = theta_.data(), .gradient = nullptr}, owned);
+    if (!pipeline.ok()) return Die(pipeline.status(), "makes its pipeline");
+    ranks_.push_back({owned, *std::move(pipeline), nullptr, nullptr});
+  }
   account_ = env_.checker->NewAccount();
   merged_before_.assign(env_.layout->segments().size(), Buffer());
   signal_.assign(env_.layout->parameter_count(), 0);
@@ -68,9 +74,9 @@ void SimWorker::OnCrash() {
   env_.trace->Tell([&] { return absl::StrCat(name(), " ends"); });
   env_.probes->Hit(Probe::kWorkerCrashed);
   folder_.reset();
-  core_.reset();
-  ledger_.reset();
-  pipeline_.reset();
+  ranks_.clear();
+  hashes_.clear();
+  writes_ = 0;
   session_.reset();
   endpoints_seen_ = 0;
   call_at_ = absl::InfiniteFuture();
@@ -139,7 +145,7 @@ void SimWorker::ToldToEnd(absl::Duration away, bool leaves) {
     env_.probes->Hit(Probe::kWorkerToldToEnd);
     away_ = away;
     leaves_ = leaves;
-    if (core_ == nullptr) return CrashAndReturn(away_);
+    if (!has_core()) return CrashAndReturn(away_);
     Pump();
   });
 }
@@ -155,30 +161,32 @@ void SimWorker::End() {
 }
 
 void SimWorker::Damage(uint64_t element) {
-  if (!up() || core_ == nullptr || stage() != Stage::kComputing) return;
+  if (!up() || !has_core() || stage() != Stage::kComputing) return;
   // The anchor is const for others, but not for a fault of memory.
   const size_t at = element % theta_.size();
   // Each worker's damage differs: equal damage in a majority could not be told from a correct
   // replica.
-  const_cast<float*>(pipeline_->anchor())[at] += 3 + static_cast<float>(place_);
-  damaged_.insert(static_cast<uint32_t>(at / kSegmentElements));
+  const auto segment = static_cast<uint32_t>(at / kSegmentElements);
+  const_cast<float*>(OwnerOf(segment).pipeline->anchor())[at] += 3 + static_cast<float>(place_);
+  damaged_.insert(segment);
   env_.probes->Hit(Probe::kReplicaDamaged);
   env_.trace->Tell([&] { return absl::StrCat("the replica of ", name(), " is damaged"); });
 }
 
 void SimWorker::KillConnection(uint32_t shard, bool one_way) {
-  if (!up() || shard >= connections_.size()) return;
-  connections_[shard].is_heard = false;
-  connections_[shard].hears = one_way && connections_[shard].hears;
+  if (!up() || shard >= shards_.size() || connections_.empty()) return;
+  Connection& connection = connections_[IndexOf(place_ % ranks_.size(), shard)];
+  connection.is_heard = false;
+  connection.hears = one_way && connection.hears;
   env_.probes->Hit(Probe::kConnectionDied);
 }
 
 std::optional<uint32_t> SimWorker::rounds_of(uint32_t segment) const {
-  if (!up() || pipeline_ == nullptr) return std::nullopt;
+  if (!up() || ranks_.empty()) return std::nullopt;
   // The worker may have begun with another start than the run's.
-  const bool has_run = core_ != nullptr && !core_->IsFetchedAnew(segment);
+  const bool has_run = has_core() && !core().IsFetchedAnew(segment);
   if (env_.settings->start_is_members && !has_run) return std::nullopt;
-  return pipeline_->anchor_round(segment);
+  return anchor_round(segment);
 }
 
 void SimWorker::Die(const absl::Status& status, const char* doing) {
@@ -186,21 +194,20 @@ void SimWorker::Die(const absl::Status& status, const char* doing) {
 }
 
 std::string SimWorker::Describe() const {
-  const char* const doing = !up()              ? "down"
-                            : core_ == nullptr ? "joining"
-                                               : WorkerCore::Name(stage());
+  const char* const doing = !up() ? "down" : !has_core() ? "joining" : WorkerCore::Name(stage());
   std::string text = absl::StrCat(name(), ": ", doing);
   if (!up()) return text;
   const uint32_t first_round = session_->directive().first_round;
   absl::StrAppend(&text, ", epoch ", session_->directive().epoch, ", first round ",
                   first_round == kRoundNever ? "never" : absl::StrCat(first_round));
-  if (core_ != nullptr) {
-    absl::StrAppend(&text, ", round ", core_->round(), ", waits for ", core_->awaited(),
+  if (has_core()) {
+    absl::StrAppend(&text, ", round ", core().round(), ", waits for ", core().awaited(),
                     " updates");
   }
-  if (pipeline_ == nullptr) return text;
+  if (ranks_.empty()) return text;
+  if (ranks_.size() > 1) absl::StrAppend(&text, ", ", ranks_.size(), " ranks");
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
-    absl::StrAppend(&text, s == 0 ? ", anchors before rounds " : " ", pipeline_->anchor_round(s));
+    absl::StrAppend(&text, s == 0 ? ", anchors before rounds " : " ", anchor_round(s));
   }
   return text;
 }
@@ -225,10 +232,10 @@ void SimWorker::Join() {
 // Makes the due call, and schedules the next one.
 void SimWorker::CallCoordinator() {
   if (stopped_) return;
-  const bool is_done = core_ != nullptr && stage() == Stage::kSealing;
+  const bool is_done = has_core() && stage() == Stage::kSealing;
   WorkerState state;
   state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
-  state.round = core_ == nullptr ? 0 : core_->round();
+  state.round = !has_core() ? 0 : core().round();
   state.train_loss = 1;
   session_->SetState(state);
   const SessionCore::Call call = session_->Due(now());
@@ -264,7 +271,7 @@ void SimWorker::TakeAnswer() {
         session_->endpoints_version()) {
       ConnectShards();
     }
-    if (core_ == nullptr) BeginWithShards();
+    if (!has_core()) BeginWithShards();
   }
   Pump();
   if (up()) CallCoordinator();
@@ -285,17 +292,23 @@ void SimWorker::ConnectShards() {
   if (!endpoints.ok()) return Die(endpoints.status(), "reads the shards' addresses");
   std::vector<uint64_t> ports;
   for (const std::string& endpoint : *endpoints) ports.push_back(PortOf(endpoint));
-  connections_.resize(ports.size());
-  for (uint32_t s = 0; s < ports.size() && ledger_ != nullptr; ++s) {
+  if (connections_.empty()) {
+    for (size_t i = 0; i < ranks_.size() * ports.size(); ++i)
+      connections_.push_back({.number = i / ports.size()});
+  }
+  for (uint32_t s = 0; s < ports.size() && has_core(); ++s) {
     if (ports[s] == ports_[s]) continue;
-    Reconnect(s);
-    ledger_->Reconnected(s, now());
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      Reconnect(r, s);
+      ranks_[r].ledger->Reconnected(s, now());
+    }
   }
   ports_ = std::move(ports);
 }
 
-void SimWorker::Reconnect(uint32_t shard) {
-  connections_[shard] = {.number = connections_[shard].number + 1};
+void SimWorker::Reconnect(size_t rank, uint32_t shard) {
+  Connection& connection = connections_[IndexOf(rank, shard)];
+  connection = {.number = connection.number + ranks_.size()};
 }
 
 }  // namespace longwave::sim

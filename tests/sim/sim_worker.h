@@ -56,18 +56,27 @@ class SimWorker final : public Process, public FrameTaker {
 
   // Rounds of the segment in the replica; nothing: no replica yet.
   std::optional<uint32_t> rounds_of(uint32_t segment) const;
-  bool catches_up() const { return core_ != nullptr && core_->takes_fetched(); }
+  bool catches_up() const { return has_core() && core().takes_fetched(); }
   // The worker trains, so a shard that has lost a segment can fetch it here.
   bool trains() const {
-    return core_ != nullptr && !ends_ &&
-           (stage() == Stage::kComputing || stage() == Stage::kSyncing);
+    return has_core() && !ends_ && (stage() == Stage::kComputing || stage() == Stage::kSyncing);
   }
 
  private:
   std::string name() const { return absl::StrCat("worker-", place_); }
 
+  struct Rank;
   using Stage = WorkerCore::Stage;
-  Stage stage() const { return core_->stage(); }
+  Stage stage() const { return core().stage(); }
+  bool has_core() const { return !ranks_.empty() && ranks_[0].core != nullptr; }
+  const WorkerCore& core() const { return *ranks_[0].core; }
+  NodeRank NodeOf(size_t rank) const {
+    return {static_cast<uint32_t>(rank), static_cast<uint32_t>(ranks_.size())};
+  }
+  const Rank& OwnerOf(uint32_t segment) const;
+  uint32_t anchor_round(uint32_t segment) const {
+    return ranks_[0].pipeline->anchor_round(segment);
+  }
 
   void OnStart() override;
   void OnCrash() override;
@@ -86,23 +95,29 @@ class SimWorker final : public Process, public FrameTaker {
 
   // Core.
   void BeginWithShards();
-  std::optional<WorkerFolder::Found> ReadCheckpoint();
-  WorkerCoreOptions CoreOptions() const;
+  // By rank.
+  std::vector<std::optional<WorkerFolder::Found>> ReadCheckpoint();
+  SyncPlan Plan() const;
+  WorkerCoreOptions CoreOptions(const Rank& rank) const;
   Directive DirectiveNow() const;
   bool Feed();
   void NoteSettled(uint32_t round, uint32_t segment, Fate fate);
   Settled Disturbed(Settled settled) const;
-  void TakeFetched(FetchEvent event);
+  void TakeFetched(FetchEvent event, size_t rank);
   bool Advance();
+  // Advances all cores, which have to agree.
+  absl::StatusOr<WorkerCore::Wish> AdvanceAll();
+  absl::Status CarryOut();
   void OnStageChange(Stage before);
-  absl::Status Do(RetireCheckpoint&);
-  absl::Status Do(KeepCheckpoint& keep);
-  absl::Status Do(SegmentPush& push);
-  absl::Status Do(FetchWish& wish);
-  absl::Status Do(FragmentApplied&);
-  absl::Status Do(RoundReport& report);
-  absl::Status Do(TellFinal& final);
-  absl::Status Do(CoreNotice& notice);
+  // Effects of one rank. Rank 0 comes last, and does what is done once for the worker.
+  absl::Status Do(RetireCheckpoint&, size_t rank);
+  absl::Status Do(KeepCheckpoint& keep, size_t rank);
+  absl::Status Do(SegmentPush& push, size_t rank);
+  absl::Status Do(FetchWish& wish, size_t rank);
+  absl::Status Do(FragmentApplied&, size_t rank);
+  absl::Status Do(RoundReport& report, size_t rank);
+  absl::Status Do(TellFinal& final, size_t rank);
+  absl::Status Do(CoreNotice& notice, size_t rank);
   void NoteEncoded(const SegmentPush& push);
   void Compute();
   void EndStep();
@@ -111,11 +126,12 @@ class SimWorker final : public Process, public FrameTaker {
   void Pump();
 
   // Data.
-  void Reconnect(uint32_t shard);
+  size_t IndexOf(size_t rank, uint32_t shard) const { return rank * shards_.size() + shard; }
+  void Reconnect(size_t rank, uint32_t shard);
   void RenewLost();
   void SendDue();
   void ServeRequests();
-  void SendFrame(const OutgoingFrame& frame);
+  void SendFrame(const OutgoingFrame& frame, size_t rank);
 
   std::span<const float> AnchorOf(uint32_t segment) const;
   void CheckCore();
@@ -135,6 +151,7 @@ class SimWorker final : public Process, public FrameTaker {
   Account backup_account_;
   bool is_from_backup_ = false;  // of the disk; a late push may delay the refusal
   bool crashed_after_fill_ = false;
+  bool crashed_between_parts_ = false;
   double slowness_ = 1;
   absl::Time slow_until_ = absl::InfinitePast();
 
@@ -143,9 +160,14 @@ class SimWorker final : public Process, public FrameTaker {
   uint64_t identity_ = 0;
   std::unique_ptr<WorkerFolder> folder_;
   std::vector<float> theta_;
-  std::unique_ptr<SyncPipeline> pipeline_;
-  std::unique_ptr<WorkerLedger> ledger_;
-  std::unique_ptr<WorkerCore> core_;  // set once the run is known
+  // The ranks of a node, or one for a single device, whose cores take the same events at once.
+  struct Rank {
+    SegmentRange owned;
+    std::unique_ptr<SyncPipeline> pipeline;
+    std::unique_ptr<WorkerLedger> ledger;  // set once the run is known, likewise the core
+    std::unique_ptr<WorkerCore> core;
+  };
+  std::vector<Rank> ranks_;
   Account account_;
 
   uint32_t worker_ = 0;  // index of the worker
@@ -158,7 +180,7 @@ class SimWorker final : public Process, public FrameTaker {
     bool is_heard = true;  // by the shard
     bool hears = true;
   };
-  std::vector<Connection> connections_;  // by shard
+  std::vector<Connection> connections_;  // by rank and shard: IndexOf
   bool stopped_ = false;
   bool ends_ = false;  // as told by ToldToEnd
   bool leaves_ = false;
@@ -168,7 +190,9 @@ class SimWorker final : public Process, public FrameTaker {
   std::set<uint32_t> kept_;             // segments whose pushes are in a checkpoint, and not posted
   std::vector<UnsettledPush> resumed_;  // pushes of the checkpoint until they are posted again
   uint32_t resumed_round_ = 0;
-  std::vector<float> signal_;  // the change of θ since the last syncs
+  std::vector<uint64_t> hashes_;  // of the round's report, from the ranks so far
+  uint64_t writes_ = 0;           // checkpoints of this process
+  std::vector<float> signal_;     // the change of θ since the last syncs
   absl::Time wakes_at_ = absl::InfiniteFuture();
   std::set<uint32_t> damaged_;  // segments
   bool pumping_ = false;

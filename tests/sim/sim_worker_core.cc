@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/sim_worker.h"
+#include "worker/checkpoint/checkpoint_parts.h"
 #include "worker/sync/send_order.h"
 
 namespace longwave::sim {
@@ -16,21 +17,30 @@ constexpr uint64_t kWeight = 1;
 
 }  // namespace
 
-WorkerCoreOptions SimWorker::CoreOptions() const {
-  const uint32_t fragments = pipeline_->fragment_count();
+const SimWorker::Rank& SimWorker::OwnerOf(uint32_t segment) const {
+  return *std::ranges::find_if(ranks_,
+                               [&](const Rank& rank) { return rank.owned.Contains(segment); });
+}
+
+SyncPlan SimWorker::Plan() const {
+  const uint32_t fragments = ranks_[0].pipeline->fragment_count();
   const uint32_t steps = fragments * env_.settings->steps;
-  return {
-      .layout = env_.layout,
-      .pipeline = pipeline_.get(),
-      .plan = SyncPlan(steps, fragments, /*overlap=*/0, uint64_t{steps} * env_.settings->rounds),
-      .order = SendOrder(*env_.layout, worker_),
-      .checkpoint_every =
-          folder_ == nullptr ? std::nullopt : std::make_optional(env_.settings->checkpoint_rounds),
-      .learning_rate = [](uint64_t) { return 1.0; },
-      .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
-        return std::vector<float>(env_.layout->parameter_count(), start());
-      },
-      .clear_gradient = nullptr};
+  return SyncPlan(steps, fragments, /*overlap=*/0, uint64_t{steps} * env_.settings->rounds);
+}
+
+WorkerCoreOptions SimWorker::CoreOptions(const Rank& rank) const {
+  return {.layout = env_.layout,
+          .pipeline = rank.pipeline.get(),
+          .plan = Plan(),
+          .order = SendOrder(*env_.layout, worker_),
+          .checkpoint_every = folder_ == nullptr
+                                  ? std::nullopt
+                                  : std::make_optional(env_.settings->checkpoint_rounds),
+          .learning_rate = [](uint64_t) { return 1.0; },
+          .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
+            return std::vector<float>(env_.layout->parameter_count(), start());
+          },
+          .clear_gradient = nullptr};
 }
 
 void SimWorker::BeginWithShards() {
@@ -43,33 +53,59 @@ void SimWorker::BeginWithShards() {
   }
   options.connection_count = static_cast<uint32_t>(shards_.size());
   options.connection_number = static_cast<uint32_t>(generation() << 16);
-  ledger_ = std::make_unique<WorkerLedger>(options);
-  core_ = std::make_unique<WorkerCore>(CoreOptions());
-  core_->Hear(DirectiveNow());
-  std::optional<WorkerFolder::Found> found = ReadCheckpoint();
-  const bool is_new = !found.has_value();
-  std::optional<Checkpoint> checkpoint;
-  if (found.has_value() && !found->stale) {
+  std::vector<std::optional<WorkerFolder::Found>> found = ReadCheckpoint();
+  const bool is_new = !found[0].has_value();
+  const bool resumes = !is_new && !found[0]->stale;
+  if (resumes) {
     env_.probes->Hit(Probe::kWorkerReturned);
+    if (found[0]->checkpoint.blobs.size() != ranks_.size())
+      env_.probes->Hit(Probe::kNodeChangedRanks);
     account_ = kept_account_;
-    checkpoint = std::move(found->checkpoint);
-    if (env_.settings->canary == Canary::kForgottenPush) checkpoint->pushes.clear();
-    resumed_ = checkpoint->pushes;
-    resumed_round_ = checkpoint->round;
+    if (env_.settings->canary == Canary::kForgottenPush) {
+      for (auto& each : found) each->checkpoint.pushes.clear();
+    }
+    resumed_ = found[0]->checkpoint.pushes;
+    resumed_round_ = found[0]->checkpoint.round;
   } else if (!is_new || session_->directive().first_round != 0) {
     env_.probes->Hit(Probe::kWorkerJoinedLate);
   }
   if (DirectiveNow().other_start) env_.probes->Hit(Probe::kOtherStart);
-  if (const absl::Status begun = core_->Begin(is_new, std::move(checkpoint)); !begun.ok())
-    Die(begun, "begins");
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    Rank& rank = ranks_[r];
+    options.node = NodeOf(r);
+    options.owned = rank.owned;
+    rank.ledger = std::make_unique<WorkerLedger>(options);
+    rank.core = std::make_unique<WorkerCore>(CoreOptions(rank));
+    rank.core->Hear(DirectiveNow());
+    std::optional<Checkpoint> checkpoint;
+    if (resumes) checkpoint = std::move(found[r]->checkpoint);
+    if (const absl::Status begun = rank.core->Begin(is_new, std::move(checkpoint)); !begun.ok())
+      Die(begun, "begins");
+  }
 }
 
-std::optional<WorkerFolder::Found> SimWorker::ReadCheckpoint() {
-  if (folder_ == nullptr) return std::nullopt;
-  auto found = folder_->Read(session_->run(), name(), worker_, ShapeOf(*env_.layout));
-  if (found.ok()) return *std::move(found);
-  Die(found.status(), "reads its checkpoint");
-  return std::nullopt;
+std::vector<std::optional<WorkerFolder::Found>> SimWorker::ReadCheckpoint() {
+  std::vector<std::optional<WorkerFolder::Found>> by_rank(ranks_.size());
+  if (folder_ == nullptr) return by_rank;
+  const CheckpointShape shape = ShapeOf(*env_.layout);
+  auto found = folder_->Read(session_->run(), name(), worker_, shape);
+  if (!found.ok()) {
+    Die(found.status(), "reads its checkpoint");
+    return by_rank;
+  }
+  if (!found->has_value()) return by_rank;
+  auto parts = ReadParts(*disk_, folder_->path(), std::move((*found)->checkpoint), shape);
+  if (!parts.ok()) {
+    // The parts of a stale checkpoint are of no use any more.
+    if (!(*found)->stale) Die(parts.status(), "reads its parts");
+    return by_rank;
+  }
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    auto part = PartOf(*parts, *env_.layout, NodeOf(r));
+    if (!part.ok()) Die(part.status(), "puts its parts together");
+    if (part.ok()) by_rank[r] = {.checkpoint = *std::move(part), .stale = (*found)->stale};
+  }
+  return by_rank;
 }
 
 Directive SimWorker::DirectiveNow() const {
@@ -82,28 +118,36 @@ Directive SimWorker::DirectiveNow() const {
 // Passes received results to the core. False: there were none.
 bool SimWorker::Feed() {
   bool fed = false;
-  for (Settled& settled : ledger_->TakeSettled()) {
-    env_.trace->Tell([&] {
-      constexpr const char* kFates[] = {"accepted", "late", "unknown"};
-      return absl::StrCat(name(), " settles round ", settled.round, ", segment ", settled.segment,
-                          ": ", kFates[static_cast<int>(settled.fate)],
-                          settled.compacted ? ", compacted" : "");
-    });
-    NoteSettled(settled.round, settled.segment, settled.fate);
-    if (settled.compacted) env_.probes->Hit(Probe::kSettledCompacted);
-    core_->On(Disturbed(std::move(settled)));
-    CheckCore();
-    fed = true;
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    for (Settled& settled : ranks_[r].ledger->TakeSettled()) {
+      env_.trace->Tell([&] {
+        constexpr const char* kFates[] = {"accepted", "late", "unknown"};
+        return absl::StrCat(name(), " settles round ", settled.round, ", segment ", settled.segment,
+                            ": ", kFates[static_cast<int>(settled.fate)],
+                            settled.compacted ? ", compacted" : "");
+      });
+      NoteSettled(settled.round, settled.segment, settled.fate);
+      if (settled.compacted) env_.probes->Hit(Probe::kSettledCompacted);
+      settled = Disturbed(std::move(settled));
+      for (size_t each = 0; each < ranks_.size(); ++each) {
+        Settled told = settled;
+        if (each != r) told.merged = Buffer();
+        ranks_[each].core->On(std::move(told));
+      }
+      CheckCore();
+      fed = true;
+    }
+    // A worker that trains ignores the results of an earlier fetch.
+    while (core().takes_fetched()) {
+      std::optional<FetchEvent> event = ranks_[r].ledger->TakeFetched();
+      if (!event.has_value()) break;
+      TakeFetched(*std::move(event), r);
+      CheckCore();
+      fed = true;
+    }
+    while (const std::optional<SnapshotRequest> request = ranks_[r].ledger->TakeRequest())
+      ranks_[r].core->On(*request);
   }
-  // A worker that trains ignores the results of an earlier fetch.
-  while (core_->takes_fetched()) {
-    std::optional<FetchEvent> event = ledger_->TakeFetched();
-    if (!event.has_value()) break;
-    TakeFetched(*std::move(event));
-    CheckCore();
-    fed = true;
-  }
-  while (const std::optional<SnapshotRequest> request = ledger_->TakeRequest()) core_->On(*request);
   return fed;
 }
 
@@ -125,15 +169,25 @@ Settled SimWorker::Disturbed(Settled settled) const {
   return settled;
 }
 
-void SimWorker::TakeFetched(FetchEvent event) {
+void SimWorker::TakeFetched(FetchEvent event, size_t rank) {
+  const auto take = [&] {
+    absl::Status taken;
+    for (size_t each = 0; each < ranks_.size(); ++each) {
+      FetchEvent told = event;
+      auto* const payload = std::get_if<Fetched>(&told);
+      if (each != rank && payload != nullptr) payload->payload = Buffer();
+      taken.Update(ranks_[each].core->On(told));
+    }
+    return taken;
+  };
   auto* const fetched = std::get_if<Fetched>(&event);
   if (fetched == nullptr) {
-    if (const absl::Status taken = core_->On(event); !taken.ok()) Die(taken, "cannot catch up");
+    if (const absl::Status taken = take(); !taken.ok()) Die(taken, "cannot catch up");
     return;
   }
   const uint32_t s = fetched->segment;
-  const uint32_t here = pipeline_->anchor_round(s);
-  const bool anew = core_->IsFetchedAnew(s);
+  const uint32_t here = anchor_round(s);
+  const bool anew = core().IsFetchedAnew(s);
   if (!fetched->is_snapshot && fetched->round == (anew ? 0 : here)) {
     env_.probes->Hit(Probe::kFetchByLog);
     Buffer before = std::exchange(merged_before_[s], fetched->payload);
@@ -141,16 +195,15 @@ void SimWorker::TakeFetched(FetchEvent event) {
     if (env_.settings->canary == Canary::kSkippedUpdate && !before.empty())
       fetched->payload = std::move(before);
   }
-  if (const absl::Status taken = core_->On(event); !taken.ok())
-    return Die(taken, "takes what it fetched");
-  if (anew ? !core_->IsFetchedAnew(s) : fetched->is_snapshot && fetched->round > here)
+  if (const absl::Status taken = take(); !taken.ok()) return Die(taken, "takes what it fetched");
+  if (anew ? !core().IsFetchedAnew(s) : fetched->is_snapshot && fetched->round > here)
     damaged_.erase(s);
   CheckReplica();
 }
 
 // Handles all inputs and outputs.
 void SimWorker::Pump() {
-  if (core_ == nullptr || stopped_) return;
+  if (!has_core() || stopped_) return;
   // Handlers may call Pump again; the outermost call does all the work.
   if (pumping_) return;
   pumping_ = true;
@@ -158,11 +211,13 @@ void SimWorker::Pump() {
     Feed();
   } while (env_.checker->violation().empty() && Advance());
   ServeRequests();
-  if (!ledger_->failure().ok()) {
+  for (const Rank& rank : ranks_) {
+    const absl::Status& failure = rank.ledger->failure();
+    if (failure.ok()) continue;
     pumping_ = false;
     // A worker whose push was replaced by an accepted poisoned push also ends here.
     if (is_from_backup_ || env_.checker->IsPoisoner(worker_)) return SetFolderAside();
-    Die(ledger_->failure(), "is refused");
+    Die(failure, "is refused");
   }
   SendDue();
   pumping_ = false;
@@ -170,29 +225,56 @@ void SimWorker::Pump() {
 
 // False: no work is left for now.
 bool SimWorker::Advance() {
-  core_->Hear(DirectiveNow());
-  core_->HearOpenRound(ledger_->newest_open_round());
-  if (ends_ && !computing_) core_->Stop();
   const Stage before = stage();
-  const auto wish = core_->Advance(now());
+  const auto wish = AdvanceAll();
   if (!wish.ok()) {
     Die(wish.status(), "goes on");
     return false;
   }
   CheckCore();
   if (stage() != before) OnStageChange(before);
-  for (CoreEffect& effect : core_->TakeEffects()) {
-    const absl::Status done = std::visit([this](auto& each) { return Do(each); }, effect);
-    if (done.ok()) continue;
-    Die(done, "carries out what it decided");
+  if (const absl::Status done = CarryOut(); !done.ok()) {
+    if (!absl::IsAborted(done)) Die(done, "carries out what it decided");
     return false;
   }
-  session_->SetReadyRound(core_->ready_round());
+  session_->SetReadyRound(core().ready_round());
   CallCoordinator();
   if (*wish == WorkerCore::Wish::kEnd) After(absl::ZeroDuration(), [this] { End(); });
   if (*wish == WorkerCore::Wish::kTrain && !computing_) Compute();
-  if (*wish == WorkerCore::Wish::kWait) WakeAt(core_->wakes_at());
+  if (*wish == WorkerCore::Wish::kWait) WakeAt(core().wakes_at());
   return *wish == WorkerCore::Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> SimWorker::AdvanceAll() {
+  uint32_t newest_open_round = 0;
+  for (const Rank& rank : ranks_)
+    newest_open_round = std::max(newest_open_round, rank.ledger->newest_open_round());
+  std::optional<WorkerCore::Wish> wish;
+  for (Rank& rank : ranks_) {
+    rank.core->Hear(DirectiveNow());
+    rank.core->HearOpenRound(newest_open_round);
+    if (ends_ && !computing_) rank.core->Stop();
+    const auto own = rank.core->Advance(now());
+    if (!own.ok()) return own;
+    if (wish.value_or(*own) != *own)
+      return absl::InternalError("the ranks of the node do different things");
+    wish = *own;
+  }
+  return *wish;
+}
+
+absl::Status SimWorker::CarryOut() {
+  std::vector<std::vector<CoreEffect>> effects;
+  for (Rank& rank : ranks_) effects.push_back(rank.core->TakeEffects());
+  for (size_t i = 0; i < effects[0].size(); ++i) {
+    for (size_t r = ranks_.size(); r-- > 0;) {
+      if (effects[r].size() != effects[0].size() || effects[r][i].index() != effects[0][i].index())
+        return absl::InternalError("the ranks of the node have different effects");
+      const absl::Status done = std::visit([&](auto& each) { return Do(each, r); }, effects[r][i]);
+      if (!done.ok()) return done;
+    }
+  }
+  return absl::OkStatus();
 }
 
 void SimWorker::OnStageChange(Stage before) {
@@ -203,11 +285,11 @@ void SimWorker::OnStageChange(Stage before) {
     env_.probes->Hit(Probe::kPushesPostedAgain);
     // A shard whose open round is earlier has never seen the push.
     for (const UnsettledPush& push : std::exchange(resumed_, {})) {
-      if (pipeline_->anchor_round(push.segment) < resumed_round_)
+      if (anchor_round(push.segment) < resumed_round_)
         NoteSettled(resumed_round_, push.segment, Fate::kLate);
     }
   }
-  if (before == Stage::kFollowing && core_->fills() && stage() == Stage::kEncoding)
+  if (before == Stage::kFollowing && core().fills() && stage() == Stage::kEncoding)
     env_.probes->Hit(Probe::kRoundFilled);
   if (before == Stage::kFilling && stage() == Stage::kFollowing &&
       env_.settings->crashes_after_fill[place_] && !std::exchange(crashed_after_fill_, true)) {
@@ -218,61 +300,89 @@ void SimWorker::OnStageChange(Stage before) {
   if (stage() == Stage::kFollowing) CheckResidual();
 }
 
-absl::Status SimWorker::Do(RetireCheckpoint&) { return folder_->Retire(); }
+absl::Status SimWorker::Do(RetireCheckpoint&, size_t rank) {
+  return rank == 0 ? folder_->Retire() : absl::OkStatus();
+}
 
-absl::Status SimWorker::Do(KeepCheckpoint& keep) {
-  if (keep.is_last) {
+absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
+  if (keep.is_last && rank == 0) {
     env_.probes->Hit(keep.pushes.empty() ? Probe::kKeptBetweenSteps : Probe::kKeptInFlight);
-    if (env_.settings->canary == Canary::kForgottenFlight) keep.pushes.clear();
   }
+  if (keep.is_last && env_.settings->canary == Canary::kForgottenFlight) keep.pushes.clear();
   for (SegmentPush& push : keep.pushes) {
     push.weight = kWeight;
-    if (keep.is_last) continue;  // noted when it was posted
+    // A last one's were noted when they were posted.
+    if (keep.is_last || !ranks_[rank].owned.Contains(push.segment)) continue;
     NoteEncoded(push);
     kept_.insert(push.segment);
   }
-  if (env_.settings->canary == Canary::kUnkeptFill && core_->fills()) return absl::OkStatus();
+  if (env_.settings->canary == Canary::kUnkeptFill && core().fills()) return absl::OkStatus();
   Checkpoint checkpoint{.run = session_->run(),
                         .layout_hash = env_.layout->hash(),
                         .name = name(),
                         .worker = worker_,
                         .round = keep.round,
                         .fragment = keep.fragment,
-                        .step = core_->step()};
-  checkpoint.accounted = pipeline_->Accounted();
+                        .step = core().step(),
+                        .node = NodeOf(rank)};
+  SyncPipeline& pipeline = *ranks_[rank].pipeline;
+  checkpoint.accounted = pipeline.Accounted();
   std::vector<uint32_t> unsettled;
   for (const SegmentPush& push : keep.pushes) {
     unsettled.push_back(push.segment);
     checkpoint.accounted[push.segment] = push.accounted;
     checkpoint.pushes.push_back({push.segment, push.norm, push.weight, push.payload});
   }
-  auto momentum = pipeline_->ExportMomentum(unsettled);
+  auto momentum = pipeline.ExportMomentum(unsettled);
   if (!momentum.ok()) return momentum.status();
   checkpoint.momentum = *std::move(momentum);
   std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
+  if (ranks_.size() > 1) {
+    checkpoint.write = folder_->process() << 32 | (writes_ + 1);
+    // By their number a later process notices that its ranks are others.
+    checkpoint.blobs = {{.name = "rank", .bytes = Buffer()}};
+    if (rank > 0) return WriteCheckpointPart(*disk_, folder_->path(), checkpoint);
+    if (env_.settings->crashes_between_parts[place_] &&
+        !std::exchange(crashed_between_parts_, true)) {
+      env_.probes->Hit(Probe::kNodeCrashedBetweenParts);
+      stopped_ = true;
+      After(absl::ZeroDuration(), [this] { CrashAndReturn(); });
+      return absl::AbortedError("crashes before rank 0 has written");
+    }
+  }
+  ++writes_;
   kept_account_ = account_;
-  return folder_->Write(checkpoint);
+  absl::Status written = folder_->Write(checkpoint);
+  if (written.ok() && ranks_.size() > 1)
+    written = RemovePartsBut(*disk_, folder_->path(), checkpoint.write);
+  return written;
 }
 
-absl::Status SimWorker::Do(SegmentPush& push) {
+absl::Status SimWorker::Do(SegmentPush& push, size_t rank) {
+  if (!ranks_[rank].owned.Contains(push.segment)) return absl::OkStatus();
   const bool was_seen = push.sent_before || kept_.erase(push.segment) > 0;
   if (!was_seen) NoteEncoded(push);
   push.weight = kWeight;
   if (env_.settings->canary == Canary::kUnaccountedResidual) push.accounted = 0;
-  return ledger_->Post(std::move(push), now());
+  return ranks_[rank].ledger->Post(std::move(push), now());
 }
 
-absl::Status SimWorker::Do(FetchWish& wish) {
-  return ledger_->Fetch(wish.segment, wish.from_round, wish.until_round, now());
+absl::Status SimWorker::Do(FetchWish& wish, size_t rank) {
+  if (!ranks_[rank].owned.Contains(wish.segment)) return absl::OkStatus();
+  return ranks_[rank].ledger->Fetch(wish.segment, wish.from_round, wish.until_round, now());
 }
 
-absl::Status SimWorker::Do(FragmentApplied&) {
+absl::Status SimWorker::Do(FragmentApplied&, size_t rank) {
+  if (rank > 0) return absl::OkStatus();
   CheckReplica();
   CheckResidual();
   return absl::OkStatus();
 }
 
-absl::Status SimWorker::Do(RoundReport& report) {
+absl::Status SimWorker::Do(RoundReport& report, size_t rank) {
+  hashes_.insert(hashes_.begin(), report.segment_hashes.begin(), report.segment_hashes.end());
+  if (rank > 0) return absl::OkStatus();
+  report.segment_hashes = std::exchange(hashes_, {});
   if (report.round > env_.settings->rounds) {
     env_.probes->Hit(session_->directive().repair.has_value() ? Probe::kSealingRepaired
                                                               : Probe::kSealedAgain);
@@ -281,13 +391,15 @@ absl::Status SimWorker::Do(RoundReport& report) {
   return absl::OkStatus();
 }
 
-absl::Status SimWorker::Do(TellFinal& final) {
+absl::Status SimWorker::Do(TellFinal& final, size_t rank) {
+  if (rank > 0) return absl::OkStatus();
   if (final.writes_weights && session_->has_final()) env_.probes->Hit(Probe::kDutyCameLate);
   session_->Finish({.validation_loss = {}, .model_file = final.writes_weights ? "model" : ""});
   return absl::OkStatus();
 }
 
-absl::Status SimWorker::Do(CoreNotice& notice) {
+absl::Status SimWorker::Do(CoreNotice& notice, size_t rank) {
+  if (rank > 0) return absl::OkStatus();
   env_.trace->Tell([&] { return absl::StrCat(name(), ": ", notice.text); });
   return absl::OkStatus();
 }
@@ -295,7 +407,7 @@ absl::Status SimWorker::Do(CoreNotice& notice) {
 void SimWorker::NoteEncoded(const SegmentPush& push) {
   static const std::vector<float> nothing(kSegmentElements);
   std::span<const float> signal = nothing;
-  if (!core_->fills())
+  if (!core().fills())
     signal = {signal_.data() + size_t{push.segment} * kSegmentElements, kSegmentElements};
   env_.checker->Encoded(worker_, &account_, push.round, push.segment, signal, push.payload);
 }
@@ -311,13 +423,13 @@ void SimWorker::Compute() {
 
 void SimWorker::EndStep() {
   computing_ = false;
-  core_->StepDone(1, 1);
-  const SyncPlan plan = CoreOptions().plan;
-  const float* const anchor = pipeline_->anchor();
+  for (Rank& rank : ranks_) rank.core->StepDone(1, 1);
+  const SyncPlan plan = Plan();
   const uint32_t fragments = plan.fragment_count();
-  for (uint32_t f = core_->fragment(); f < fragments; ++f) {
-    if (plan.At(core_->round(), f).signal_step != core_->step()) continue;
+  for (uint32_t f = core().fragment(); f < fragments; ++f) {
+    if (plan.At(core().round(), f).signal_step != core().step()) continue;
     for (uint32_t s = f; s < env_.layout->segments().size(); s += fragments) {
+      const float* const anchor = OwnerOf(s).pipeline->anchor();
       for (size_t e = size_t{s} * kSegmentElements; e < size_t{s + 1} * kSegmentElements; ++e) {
         const auto drawn =
             static_cast<int64_t>(rng_.Below(2 * kSignalMax + 1)) - static_cast<int64_t>(kSignalMax);
@@ -330,30 +442,45 @@ void SimWorker::EndStep() {
 }
 
 std::span<const float> SimWorker::AnchorOf(uint32_t segment) const {
-  return {pipeline_->anchor() + size_t{segment} * kSegmentElements, kSegmentElements};
+  return {OwnerOf(segment).pipeline->anchor() + size_t{segment} * kSegmentElements,
+          kSegmentElements};
 }
 
 void SimWorker::CheckCore() {
-  if (const absl::Status holds = core_->CheckInvariants(); !holds.ok()) Die(holds, "breaks a rule");
+  for (const Rank& rank : ranks_) {
+    if (const absl::Status holds = rank.core->CheckInvariants(); !holds.ok())
+      Die(holds, "breaks a rule");
+    bool is_alike = rank.core->stage() == core().stage() && rank.core->round() == core().round() &&
+                    rank.core->fragment() == core().fragment() &&
+                    rank.core->step() == core().step() && rank.core->awaited() == core().awaited();
+    for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
+      is_alike = is_alike && rank.pipeline->anchor_round(s) == anchor_round(s);
+    if (!is_alike) Die(absl::InternalError("its ranks stand at different points"), "runs");
+  }
 }
 
 void SimWorker::CheckReplica() {
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
-    if (damaged_.contains(s) || core_->IsFetchedAnew(s)) continue;
-    env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
+    if (damaged_.contains(s) || core().IsFetchedAnew(s)) continue;
+    env_.checker->HoldsReplica(worker_, s, anchor_round(s), AnchorOf(s));
   }
 }
 
 void SimWorker::CheckEnd() const {
   // A member that had all rounds too late for the seal was not compared.
-  if (!up() || core_ == nullptr || !session_->has_final()) return;
+  if (!up() || !has_core() || !session_->has_final()) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
-    env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
+    env_.checker->HoldsReplica(worker_, s, anchor_round(s), AnchorOf(s));
 }
 
 void SimWorker::CheckResidual() {
-  env_.checker->HoldsResidual(worker_, account_,
-                              {pipeline_->momentum(), env_.layout->coefficient_count()});
+  std::vector<float> momentum;
+  for (const Segment& segment : env_.layout->segments()) {
+    const auto s = static_cast<uint32_t>(&segment - env_.layout->segments().data());
+    const float* const from = OwnerOf(s).pipeline->momentum() + segment.coefficient_begin;
+    momentum.insert(momentum.end(), from, from + segment.coefficient_count);
+  }
+  env_.checker->HoldsResidual(worker_, account_, momentum);
 }
 
 }  // namespace longwave::sim

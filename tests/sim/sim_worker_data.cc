@@ -8,9 +8,10 @@
 namespace longwave::sim {
 
 void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) {
-  if (ledger_ == nullptr || stopped_) return;
-  if (connection != connections_[shard].number || !connections_[shard].hears)
-    return env_.probes->Hit(Probe::kFrameLost);
+  if (!has_core() || stopped_) return;
+  const size_t rank = connection % ranks_.size();
+  const Connection& to = connections_[IndexOf(rank, shard)];
+  if (connection != to.number || !to.hears) return env_.probes->Hit(Probe::kFrameLost);
   const FrameHeader header = Open(frame, env_.checker);
   env_.trace->Add(static_cast<uint64_t>(Mark::kFrameToWorker),
                   {node(), static_cast<uint64_t>(header.kind), header.round, header.segment,
@@ -21,42 +22,50 @@ void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& 
                         " of shard ", shard, ", round ", header.round, ", segment ",
                         header.segment);
   });
-  ledger_->Take(shard, header, frame.payload, now());
+  ranks_[rank].ledger->Take(shard, header, frame.payload, now());
   Pump();
 }
 
 void SimWorker::ServeRequests() {
-  for (;;) {
-    auto answer = core_->AnswerRequest(
-        [this](uint32_t segment) { return ledger_->HasSnapshotRoom(segment); });
-    if (!answer.ok()) return Die(answer.status(), "gives a segment away");
-    if (!answer->has_value()) return;
-    const absl::Status posted = ledger_->PostSnapshot((*answer)->segment, (*answer)->round,
-                                                      std::move((*answer)->payload), now());
-    if (!posted.ok()) return Die(posted, "posts a snapshot");
+  for (Rank& rank : ranks_) {
+    for (;;) {
+      auto answer = rank.core->AnswerRequest(
+          [&](uint32_t segment) { return rank.ledger->HasSnapshotRoom(segment); });
+      if (!answer.ok()) return Die(answer.status(), "gives a segment away");
+      if (!answer->has_value()) break;
+      const absl::Status posted = rank.ledger->PostSnapshot((*answer)->segment, (*answer)->round,
+                                                            std::move((*answer)->payload), now());
+      if (!posted.ok()) return Die(posted, "posts a snapshot");
+    }
   }
 }
 
 void SimWorker::RenewLost() {
   if (env_.settings->canary == Canary::kStaleConnection) return;
-  while (const std::optional<Connections::Lost> lost = ledger_->TakeLost(now())) {
-    env_.trace->Tell([&] {
-      return absl::StrCat(name(), " connects to shard ", lost->connection,
-                          " anew: it has not answered for ",
-                          absl::FormatDuration(lost->unanswered));
-    });
-    if (!connections_[lost->connection].is_heard) env_.probes->Hit(Probe::kConnectionRenewed);
-    Reconnect(lost->connection);
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    while (const std::optional<Connections::Lost> lost = ranks_[r].ledger->TakeLost(now())) {
+      env_.trace->Tell([&] {
+        return absl::StrCat(name(), " connects to shard ", lost->connection,
+                            " anew: it has not answered for ",
+                            absl::FormatDuration(lost->unanswered));
+      });
+      if (!connections_[IndexOf(r, lost->connection)].is_heard)
+        env_.probes->Hit(Probe::kConnectionRenewed);
+      Reconnect(r, lost->connection);
+    }
   }
 }
 
 void SimWorker::SendDue() {
   RenewLost();
-  while (const std::optional<OutgoingFrame> frame = ledger_->Due(now())) {
-    ledger_->Sent(*frame, now());
-    SendFrame(*frame);
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    WorkerLedger& ledger = *ranks_[r].ledger;
+    while (const std::optional<OutgoingFrame> frame = ledger.Due(now())) {
+      ledger.Sent(*frame, now());
+      SendFrame(*frame, r);
+    }
+    WakeAt(ledger.DueAt());
   }
-  WakeAt(ledger_->DueAt());
 }
 
 void SimWorker::WakeAt(absl::Time due) {
@@ -70,7 +79,7 @@ void SimWorker::WakeAt(absl::Time due) {
   });
 }
 
-void SimWorker::SendFrame(const OutgoingFrame& outgoing) {
+void SimWorker::SendFrame(const OutgoingFrame& outgoing, size_t rank) {
   const FrameHeader& header = outgoing.header;
   if (env_.settings->canary == Canary::kSilentRetry && header.kind != FrameKind::kHello &&
       !sent_.insert({header.kind, header.segment, header.round}).second) {
@@ -78,7 +87,7 @@ void SimWorker::SendFrame(const OutgoingFrame& outgoing) {
   }
   const WireFrame frame = Seal(header, outgoing.payload);
   SimShard* const shard = shards_[outgoing.connection];
-  const Connection& connection = connections_[outgoing.connection];
+  const Connection& connection = connections_[IndexOf(rank, outgoing.connection)];
   if (!connection.is_heard) return env_.probes->Hit(Probe::kFrameLost);
   const Peer from{this, generation(), connection.number};
   env_.network->Send(node(), *shard, from.id(), frame.bytes(),

@@ -106,6 +106,15 @@ TEST(SimWorld, AnyStartLeadsToOneModel) {
   }
 }
 
+// Nodes of several ranks, which come back with another number of them.
+TEST(SimWorld, NodesHoldWithFaults) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const WorldSettings settings = DrawSettings(
+        {.seed = seed, .fragments = seed % 3 == 0, .member_start = seed % 5 == 0, .nodes = true});
+    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  }
+}
+
 // The others' hashes show a late and damaged replica last.
 TEST(SimWorld, WhoIsDamagedAndLateIsMended) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
@@ -140,6 +149,7 @@ TEST(SimWorld, ProbesAreReached) {
     if (seed % 8 == 0) options.only = {FaultKind::kLoseFolder, FaultKind::kCut};
     if (seed % 8 == 1) options.only = kPoisonAndCrashes;
     options.member_start = seed % 8 == 2;
+    options.nodes = seed % 8 == 3;
     probes.Add(RunSeed(options).probes);
   }
   for (const Probe probe : probes.Missed()) ADD_FAILURE() << "never reached: " << Name(probe);

@@ -37,7 +37,8 @@ def dashboard():
                    "where Grafana is not told of Prometheus' alerts, which its data source can be: the column of the "
                    "table below counts those in any case.", ['cluster=~"$cluster"', 'namespace=~"$namespace"']),
         grid("Runs", "Each run now; its name leads to its overview. A run of the same name in another namespace is "
-             "another run. Its preset and model are those of its coordinator's configuration.", ["cluster", "namespace", "run"], [
+             "another run. Its preset and model are those of its coordinator's configuration. Ranks are its members' "
+             "processes, each with a device.", ["cluster", "namespace", "run"], [
                  ("Phase", f'{with_page(one_hot("coordinator_phase", "phase", PHASES, RUN_LABELS, everywhere))} '
                   f'* on ({RUN_LABELS}) group_left (preset, model) {info}', "none", PHASE_NAMES),
                  ("Alerts that fire", f'{runs} (ALERTS{{cluster=~"$cluster", namespace=~"$namespace", '
@@ -46,6 +47,7 @@ def dashboard():
                  ("Time left", f"({planned} - {finished}) / ({pace} > 0)", "dtdurations", None),
                  ("Validation loss", of_run("max", everywhere("coordinator_validation_loss")), "none", None),
                  ("Members", of_run("max", everywhere("coordinator_members_active")), "none", (RED, (1, GREEN))),
+                 ("Ranks", of_run("max", everywhere("coordinator_ranks")), "none", None),
                  ("Tokens a second", of_run("max", everywhere("coordinator_tokens_per_second")), "short", None),
                  ("Compute share", of_run("max", everywhere("coordinator_compute_ratio")), "percentunit",
                   (RED, (0.5, YELLOW), (0.8, GREEN))),

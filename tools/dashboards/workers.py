@@ -31,7 +31,7 @@ def dashboard():
         density("Time of inner steps", "How the steps of the workers that are shown were spread over "
                 "durations.", s("worker_step_seconds"), width=8),
         lines("Model FLOPs utilisation", "Floating point operations of the model's forward and backward passes a second, by "
-              "those that each worker's processor can do (`metrics.peak_tflops`; without that key there is nothing here, "
+              "those that each worker's processors can do (`metrics.peak_tflops` of each rank; without that key there is nothing here, "
               "nor for a model of one's own). Syncs and all waiting count against it.",
               [target(f'{total(rate(s("worker_model_flops_total")), "worker")} / '
                       f'({total(s("worker_peak_flops"), "worker")})', "{{worker}}")],
@@ -47,17 +47,28 @@ def dashboard():
               "nothing; else the disk or the tokenizer holds the worker up.",
               [target(rate(s("worker_phase_seconds_total", 'phase="data"')), "{{worker}}")],
               unit="percentunit", limits=(GREEN, (0.05, YELLOW)), low=0, width=8),
+        row("Inside nodes"),
+        lines("Ranks", "Processes that are each worker, each with a device: several of a node.",
+              [target(s("worker_ranks"), "{{worker}}")], low=0, width=8),
+        lines("Meetings of ranks", "Mean time of a meeting of a node's ranks, after every step and while it waits: their link, "
+              "and the wait for the last of them. Far below a millisecond is usual; much more, where steps are slow as well, "
+              "is a link or a rank that is slow (`longwave doctor --ranks` measures the link alone).",
+              [target(mean(s("worker_meeting_seconds"), "worker"), "{{worker}}")], unit="s", low=0, width=8),
+        lines("Tensors between ranks", "Share of the time in which each node of `longwave-worker` moved gradients and weights "
+              "between its ranks. Loops of one's own move them themselves, and show nothing here.",
+              [target(rate(s("worker_node_tensors_seconds_total")), "{{worker}}")],
+              unit="percentunit", limits=(GREEN, (0.25, YELLOW), (0.5, RED)), low=0, width=8),
         row("Their machines"),
-        lines("GPU memory", "Memory of each worker's GPU that is in use, by anybody. Workers on CPUs have "
+        lines("GPU memory", "Memory of each worker's GPUs that is in use, by anybody. Workers on CPUs have "
               "none.", [target(s("worker_gpu_memory_bytes", 'state="used"'), "{{worker}}")],
               unit="bytes", low=0, width=8),
         lines("GPU memory free", "Share of each worker's GPU memory that is free.",
               [target(f"{total(gpu_free, 'worker')} / {total(gpu, 'worker')}", "{{worker}}")],
               unit="percentunit", limits=(RED, (0.03, YELLOW), (0.1, GREEN)),
               low=0, high=1, width=8),
-        lines("CPU", "Processors that each worker's process keeps busy.",
+        lines("CPU", "Processors that each worker's process keeps busy, of a node rank 0.",
               [target(rate(process("process_cpu_seconds_total", MINE)), "{{worker}}")], low=0, width=8),
-        lines("Memory", "Memory of each worker's process that is in RAM.",
+        lines("Memory", "Memory of each worker's process that is in RAM, of a node rank 0.",
               [target(process("process_resident_memory_bytes", MINE), "{{worker}}")], unit="bytes", low=0,
               width=8),
         lines("Open files", "File descriptors of each worker's process, as a share of those that it may "

@@ -12,6 +12,7 @@
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
+#include "worker/sync/fragments.h"
 
 namespace longwave {
 namespace {
@@ -19,13 +20,31 @@ namespace {
 // A checkpoint's blobs are the loop's, with a prefix before their names, and the run's step.
 constexpr char kLoopPrefix[] = "u.";
 constexpr char kStepBlob[] = "step";
+// Rank 0 of a node waits for the coordinator, and the others for rank 0.
+constexpr absl::Duration kStartPatience = absl::Hours(24);
 
 bool SendsGradient(const RunConfig& config) { return config.sync.signal == SignalKind::kGradient; }
 
 bool TakesGradient(const RunConfig& config) { return config.sync.update == UpdateRule::kInner; }
 
-uint64_t StepTokensMax(const RunConfig& config) {
-  return uint64_t{config.train.batch} * config.model.context;
+// Gives all ranks the configuration that rank 0 has fetched.
+absl::StatusOr<RunConfig> Share(const absl::StatusOr<RunConfig>& fetched,
+                                const AbiOptions& options) {
+  AbiNodeLink link(options.node);
+  const bool is_first = options.node.rank == 0;
+  std::string text = "+";
+  if (is_first) {
+    text = fetched.ok() ? "+" + FormatConfig(*fetched)
+                        : absl::StrCat("-", std::string(fetched.status().message()));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                            link.AllGather(text, kStartPatience));
+  if (is_first) return fetched;
+  if (texts[0][0] == '-') {
+    return absl::UnavailableError(
+        absl::StrCat("rank 0 of this node got no configuration: ", texts[0].substr(1)));
+  }
+  return ParseConfig(texts[0].substr(1), "the run's configuration", options.settings);
 }
 
 absl::Status OutOfTurn(const char* call, const char* wanted) {
@@ -40,31 +59,47 @@ AbiMember::AbiMember(AbiOptions options, RunConfig config, const Manifest& manif
       configuration_(FormatConfig(config_)),
       tensor_count_(manifest.tensors.size()),
       interruptible_(options_.callbacks, &stop_),
-      metrics_(MetricPart::kWorker) {}
+      metrics_(MetricPart::kWorker) {
+  if (options_.node.ranks <= 1) return;
+  link_.emplace(options_.node);
+  rank_ = link_->node();
+}
 
 absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
                                                            const Manifest& manifest) {
   SetLogProcess(options.name);
   absl::StatusOr<RunConfig> config = absl::UnknownError("not asked for");
   StopSignal stop;
-  LONGWAVE_RETURN_IF_ERROR(Interruptible(options.callbacks, &stop).Run([&] {
-    config = FetchConfig(options, stop);
-    return config.status();
-  }));
+  const bool is_first = options.node.rank == 0;
+  const absl::Status fetched = Interruptible(options.callbacks, &stop).Run([&] {
+    if (is_first) config = FetchConfig(options, stop);
+    return is_first ? config.status() : absl::OkStatus();
+  });
+  if (options.node.ranks > 1) {
+    const absl::StatusOr<RunConfig> mine = fetched.ok() ? config : fetched;
+    config = Share(mine, options);
+    LONGWAVE_RETURN_IF_ERROR(config.status());
+  }
+  LONGWAVE_RETURN_IF_ERROR(fetched);
   std::unique_ptr<AbiMember> made(new AbiMember(std::move(options), *std::move(config), manifest));
   AbiMember& member = *made;
   ShowRun(member.config_, &member.metrics_);
   member.metrics_.SetLabel("worker", member.options_.name);
+  if (is_first) {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        member.metrics_server_,
+        ServeMetrics(member.options_.metrics, member.config_.metrics.listen, &member.metrics_));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(
-      member.metrics_server_,
-      ServeMetrics(member.options_.metrics, member.config_.metrics.listen, &member.metrics_));
-  LONGWAVE_ASSIGN_OR_RETURN(member.place_,
-                            MemberPlace::Open({.config = member.config_,
-                                               .name = member.options_.name,
-                                               .state_dir = member.options_.state_dir,
-                                               .manifest = manifest,
-                                               .metrics = &member.metrics_},
-                                              &member.stop_));
+      member.place_,
+      MemberPlace::Open({.config = member.config_,
+                         .name = member.options_.name,
+                         .state_dir = member.options_.state_dir,
+                         .manifest = manifest,
+                         .metrics = &member.metrics_,
+                         .link = member.link_.has_value() ? &*member.link_ : nullptr},
+                        &member.stop_));
+  member.own_ = *member.Owned(member.rank_.rank);
   return made;
 }
 
@@ -84,10 +119,31 @@ absl::Status AbiMember::CheckArrays(const lw_arrays& arrays) const {
 }
 
 absl::Status AbiMember::ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec) {
-  start_.resize(place_->layout().parameter_count());
-  LONGWAVE_RETURN_IF_ERROR(
-      ops.copy(exec, start_.data(), arrays.theta, start_.size() * sizeof(float)));
+  uint64_t count = 0;
+  for (const auto& [begin, end] : own_) count += end - begin;
+  start_.resize(count);
+  float* to = start_.data();
+  for (const auto& [begin, end] : own_) {
+    LONGWAVE_RETURN_IF_ERROR(
+        ops.copy(exec, to, arrays.theta + begin, (end - begin) * sizeof(float)));
+    to += end - begin;
+  }
   return ops.wait(exec);
+}
+
+std::vector<float> AbiMember::WholeStart() const {
+  std::vector<float> whole(place_->layout().parameter_count());
+  const float* from = start_.data();
+  for (const auto& [begin, end] : own_) {
+    std::copy_n(from, end - begin, whole.data() + begin);
+    from += end - begin;
+  }
+  return whole;
+}
+
+absl::Status AbiMember::Register() {
+  const bool is_whole = start_.size() == place_->layout().parameter_count();
+  return (is_whole ? place_->Join(start_) : place_->Join(WholeStart())).status();
 }
 
 absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
@@ -96,7 +152,7 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsOf(arrays.device));
   const Exec exec{.stream = arrays.stream, .threads = static_cast<int>(config_.train.threads)};
   LONGWAVE_RETURN_IF_ERROR(ReadStart(arrays, *ops, exec));
-  trained_ = interruptible_.Run([&] { return place_->Join(start_).status(); });
+  trained_ = interruptible_.Run([&] { return Register(); });
   turn_ = trained_.ok() ? Turn::kBegun : Turn::kRefused;
   LONGWAVE_RETURN_IF_ERROR(trained_);
   // From here on the coordinator knows this worker, and must hear of its end.
@@ -106,7 +162,7 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
                            .gradient = arrays.gradient,
                            .ops = ops,
                            .exec = exec,
-                           .initial_weights = [this] { return start_; }});
+                           .initial_weights = [this] { return WholeStart(); }});
     return parts.status();
   });
   if (!begun.ok()) return After(begun);
@@ -120,11 +176,12 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
 absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
   if ((turn_ != Turn::kBegun && turn_ != Turn::kTraining) || !member_.has_value())
     return OutOfTurn("lw_step", "after lw_begin, until a call has said LW_OVER or failed");
-  const uint64_t tokens_max = StepTokensMax(config_);
+  const uint64_t tokens_max = StepTokensMax();
   if (tokens > tokens_max) {
     return absl::InvalidArgumentError(
         absl::StrCat("tokens: got ", tokens, " of a step, wanted at most ", tokens_max,
-                     ", train.batch times model.context of the run's configuration"));
+                     ", train.batch times model.context of the run's configuration",
+                     link_.has_value() ? ", shared by the node's ranks" : ""));
   }
   turn_ = Turn::kTraining;
   loaded_.clear();
@@ -176,6 +233,10 @@ absl::Status AbiMember::Leave(const char* failure) {
     if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));
   }
   turn_ = Turn::kClosed;
+  // Without a failure of its own a node lacks a rank, or its ranks leave at different steps. It may
+  // come back, and the run goes on.
+  if (failure == nullptr && link_.has_value() && !trained_.ok() && !absl::IsCancelled(trained_))
+    trained_ = absl::UnavailableError(trained_.message());
   const absl::Status ended = place_->End(trained_);
   // The caller knows its own failure.
   return failure != nullptr ? absl::OkStatus() : ended;
@@ -187,7 +248,7 @@ lw_run AbiMember::Describe() const {
           .steps = config_.run.steps,
           .rounds = RoundCount(config_),
           .inner_steps = config_.sync.inner_steps,
-          .tokens_max = StepTokensMax(config_),
+          .tokens_max = StepTokensMax(),
           .sends_gradient = SendsGradient(config_),
           .takes_gradient = TakesGradient(config_)};
 }
@@ -208,6 +269,19 @@ lw_figures AbiMember::Figures() const {
   figures.seconds_syncing = state.seconds_syncing;
   figures.learning_rate = member_->learning_rate();
   return figures;
+}
+
+uint64_t AbiMember::StepTokensMax() const {
+  return uint64_t{config_.train.batch} * config_.model.context / rank_.ranks;
+}
+
+absl::StatusOr<std::vector<ElementRange>> AbiMember::Owned(uint32_t rank) const {
+  if (rank >= rank_.ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank: got ", rank, ", wanted less than ", rank_.ranks));
+  }
+  const Layout& layout = place_->layout();
+  return FragmentElements(layout, 0, 1, SegmentsOfRank(layout, rank, rank_.ranks));
 }
 
 absl::StatusOr<uint64_t> AbiMember::Offset(size_t tensor) const {

@@ -13,8 +13,10 @@
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
+#include "common/layout/segment_elements.h"
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
+#include "worker/abi/abi_node_link.h"
 #include "worker/abi/abi_options.h"
 #include "worker/abi/include/longwave.h"
 #include "worker/abi/interruptible.h"
@@ -51,6 +53,8 @@ class AbiMember final : private TrainingLoop {
   lw_run Describe() const;
   lw_figures Figures() const;
   absl::StatusOr<uint64_t> Offset(size_t tensor) const;
+  // The elements that a rank of the node syncs. InvalidArgument: no such rank.
+  absl::StatusOr<std::vector<ElementRange>> Owned(uint32_t rank) const;
   const std::string& configuration() const { return configuration_; }
   // Empty: no blob of that name. InvalidArgument: not between Begin and the first Step.
   absl::StatusOr<std::span<const std::byte>> Loaded(const std::string& name) const;
@@ -72,8 +76,12 @@ class AbiMember final : private TrainingLoop {
   absl::Status Load(std::span<const NamedBlob> blobs) override;
   void Waiting() override { interruptible_.Ask(); }
 
+  uint64_t StepTokensMax() const;
   absl::Status CheckArrays(const lw_arrays& arrays) const;
   absl::Status ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec);
+  // start_ where the elements lie in the flat array, and zeros elsewhere.
+  std::vector<float> WholeStart() const;
+  absl::Status Register();
   // Handles the result of the member's Begin or StepDone.
   absl::StatusOr<int> After(const absl::StatusOr<bool>& trains);
 
@@ -81,12 +89,15 @@ class AbiMember final : private TrainingLoop {
   const RunConfig config_;
   const std::string configuration_;
   const size_t tensor_count_;
+  std::optional<AbiNodeLink> link_;  // of a rank
+  NodeRank rank_;
+  std::vector<ElementRange> own_;  // elements that this process syncs
   StopSignal stop_;
   Interruptible interruptible_;
   Metrics metrics_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: none are served
   std::unique_ptr<MemberPlace> place_;
-  std::vector<float> start_;              // first weights of this replica
+  std::vector<float> start_;              // first weights of this replica, the elements of own_
   std::optional<TrainingMember> member_;  // from Begin on
   Turn turn_ = Turn::kJoined;
   absl::Status trained_;  // the result of training

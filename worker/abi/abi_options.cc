@@ -14,6 +14,7 @@
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
+#include "common/wire/frame.h"
 #include "worker/abi/abi_struct.h"
 #include "worker/member/fetch_config.h"
 
@@ -76,6 +77,16 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
   if (given.callbacks != nullptr) {
     LONGWAVE_ASSIGN_OR_RETURN(read.callbacks, ReadStruct(given.callbacks, "lw_callbacks"));
   }
+  if (given.node == nullptr) return read;
+  LONGWAVE_ASSIGN_OR_RETURN(read.node, ReadStruct(given.node, "lw_node"));
+  const lw_node& node = read.node;
+  if (node.ranks == 0 || node.ranks > NodeRank::kRanksMax || node.rank >= node.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("node: got rank ", node.rank, " of ", node.ranks,
+                                                   ", wanted a rank of 1 to ",
+                                                   NodeRank::kRanksMax));
+  }
+  if (node.ranks > 1 && node.all_gather == nullptr)
+    return absl::InvalidArgumentError("node: got no all_gather, wanted one for several ranks");
   return read;
 }
 

@@ -24,6 +24,7 @@ struct AbiOptions {
   std::optional<std::string> metrics;  // absent: metrics.listen
   Overrides settings;
   lw_callbacks callbacks{};
+  lw_node node{};  // ranks 0: one process
 };
 // InvalidArgument names the missing or wrong option.
 absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options);

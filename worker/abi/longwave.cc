@@ -133,6 +133,16 @@ int64_t lw_offset(const lw_member* member, size_t tensor) {
   });
 }
 
+int64_t lw_owned(const lw_member* member, uint32_t rank, lw_range* ranges, size_t capacity) {
+  return CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
+    if (ranges == nullptr && capacity > 0) return absl::InvalidArgumentError("ranges: got NULL");
+    LONGWAVE_ASSIGN_OR_RETURN(const auto owned, entered.Owned(rank));
+    for (size_t i = 0; i < std::min(capacity, owned.size()); ++i)
+      ranges[i] = {.begin = owned[i].begin, .end = owned[i].end};
+    return static_cast<int64_t>(owned.size());
+  });
+}
+
 int lw_can_use(int device) {
   return static_cast<int>(
       Call([&]() -> absl::StatusOr<int64_t> { return Done(longwave::OpsOf(device).status()); }));

@@ -31,6 +31,8 @@ struct Header {
   ByteCounts bytes;
   uint64_t coefficient_count;
   uint32_t blob_count, name_bytes;
+  NodeRank node;
+  uint64_t write;
   uint64_t body_bytes, body_hash;
 };
 
@@ -38,7 +40,9 @@ std::vector<std::byte> Encode(const Header& header) {
   ByteWriter out;
   out.Put(kCheckpointMagic);
   out.Put(kCheckpointVersion);
-  out.Put(uint16_t{0});
+  const bool is_part = !header.node.is_alone();
+  out.Put(static_cast<uint8_t>(is_part ? header.node.rank : 0));
+  out.Put(static_cast<uint8_t>(is_part ? header.node.ranks : 0));
   out.Put(header.run);
   out.Put(header.layout_hash);
   for (uint32_t field : {header.worker, header.round, header.fragment, header.push_count}) {
@@ -55,7 +59,7 @@ std::vector<std::byte> Encode(const Header& header) {
   out.Put(header.coefficient_count);
   out.Put(header.blob_count);
   out.Put(header.name_bytes);
-  out.Put(uint64_t{0});
+  out.Put(header.write);
   out.Put(header.body_bytes);
   out.Put(header.body_hash);
   out.Put(HashContent(out.bytes()));
@@ -94,8 +98,12 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   if (LoadLe<uint64_t>(bytes.data() + hashed) != HashContent(bytes.first(hashed))) {
     return Damaged("the header's hash is not that of its bytes");
   }
-  bool reserved_is_zero = in.Get<uint16_t>() == 0;
   Header header;
+  const auto rank = in.Get<uint8_t>();
+  const auto ranks = in.Get<uint8_t>();
+  const auto node = NodeRank::Unpack(uint32_t{ranks} << 16 | rank);
+  if (!node.ok()) return Damaged(absl::StrCat("got rank ", rank, " of ", ranks));
+  header.node = *node;
   header.run = in.Get<uint64_t>();
   header.layout_hash = in.Get<uint64_t>();
   for (uint32_t* field : {&header.worker, &header.round, &header.fragment, &header.push_count}) {
@@ -113,10 +121,11 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   header.coefficient_count = in.Get<uint64_t>();
   header.blob_count = in.Get<uint32_t>();
   header.name_bytes = in.Get<uint32_t>();
-  reserved_is_zero &= in.Get<uint64_t>() == 0;
+  header.write = in.Get<uint64_t>();
   header.body_bytes = in.Get<uint64_t>();
   header.body_hash = in.Get<uint64_t>();
-  if (!reserved_is_zero) return Damaged("reserved bytes are not zero");
+  if (header.node.is_alone() && header.write != 0)
+    return Damaged("the whole of one device has the write of a node's parts");
   if (!IsCount(header.seconds_computing) || !IsCount(header.seconds_syncing)) {
     return Damaged("a number of the header is not finite or below zero");
   }
@@ -132,7 +141,9 @@ absl::Status CheckFits(const Header& header, const CheckpointShape& shape) {
   if (header.layout_hash != shape.layout_hash) {
     return absl::NotFoundError("checkpoint: of a model that is cut in another way than this one");
   }
-  if (header.coefficient_count != shape.coefficient_count) {
+  // A part's number is checked where the parts are put together.
+  const bool has_all = header.coefficient_count == shape.coefficient_count;
+  if (header.node.is_alone() ? !has_all : header.coefficient_count > shape.coefficient_count) {
     return Damaged(absl::StrCat("got ", header.coefficient_count, " coefficients, wanted ",
                                 shape.coefficient_count));
   }
@@ -275,6 +286,8 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
       .coefficient_count = checkpoint.momentum.size(),
       .blob_count = static_cast<uint32_t>(checkpoint.blobs.size()),
       .name_bytes = static_cast<uint32_t>(checkpoint.name.size()),
+      .node = checkpoint.node,
+      .write = checkpoint.write,
       .body_bytes = encoded.bytes - kCheckpointHeaderBytes,
       .body_hash = hash.Digest(),
   };
@@ -315,7 +328,9 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
                         .tokens = header.tokens,
                         .seconds_computing = header.seconds_computing,
                         .seconds_syncing = header.seconds_syncing,
-                        .bytes = header.bytes};
+                        .bytes = header.bytes,
+                        .node = header.node,
+                        .write = header.write};
   ByteReader in(body);
   checkpoint.name = in.GetText(header.name_bytes);
   in.Align();

@@ -11,6 +11,7 @@
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "common/wire/control.h"
+#include "common/wire/frame.h"
 
 namespace longwave {
 
@@ -51,13 +52,19 @@ struct Checkpoint {
   double seconds_syncing = 0;
   ByteCounts bytes;
 
+  // The rank of a node that wrote this part, and the write that its parts have in common; 0 for one
+  // device, whose part is the whole.
+  NodeRank node;
+  uint64_t write = 0;
+
   std::vector<NamedBlob> blobs;  // from TrainingLoop::Save
 
-  // The residual, [coefficient_count], without the part that `pushes` took.
+  // The residual of the rank's segments (SegmentsOfRank), without the part that `pushes` took.
   std::vector<float> momentum;
   // Rounds that the residual accounts for, by segment, before `pushes`: see SyncPipeline::Push.
   std::vector<uint32_t> accounted;
-  std::vector<UnsettledPush> pushes;  // ordered by segment
+  // Of all ranks, ordered by segment; the payloads of this rank's segments alone.
+  std::vector<UnsettledPush> pushes;
 
   bool operator==(const Checkpoint&) const = default;
 };
@@ -66,11 +73,12 @@ struct Checkpoint {
 // zeros between parts. Hashes are XXH3-64.
 //
 //   header, 152 bytes
-//       0  u32 magic   u16 version   u16 zero     72  u64 × 4: bytes pushed, pulled, and the
-//       8  u64 run   u64 layout hash                   payloads' share of each
-//      24  u32 worker, round, fragment           104  u64 coefficients
-//      36  u32 number of pushes                  112  u32 number of blobs   u32 bytes of the name
-//      40  u64 steps   u64 tokens                120  u64 zero
+//       0  u32 magic   u16 version                72  u64 × 4: bytes pushed, pulled, and the
+//          u8 rank, u8 ranks (0: one device)          payloads' share of each
+//       8  u64 run   u64 layout hash             104  u64 coefficients
+//      24  u32 worker, round, fragment           112  u32 number of blobs   u32 bytes of the name
+//      36  u32 number of pushes                  120  u64 write
+//      40  u64 steps   u64 tokens
 //      56  f64 seconds computing, syncing        128  u64 bytes after the header   u64 their hash
 //                                                144  u64 hash of the 144 before
 //   name

@@ -89,6 +89,32 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& 
   return checkpoint.ok() ? std::move(checkpoint) : AtPath(file, checkpoint.status());
 }
 
+absl::StatusOr<std::optional<FoundCheckpoint>> ReadLastCheckpoint(
+    FileSystem& files, const std::string& folder, uint64_t run, const std::string& name,
+    uint32_t worker, const CheckpointShape& shape) {
+  absl::Status damage;
+  for (const bool stale : {false, true}) {
+    const std::string file = JoinPath(folder, stale ? kStale : kCheckpoint);
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(files, file, shape);
+    if (absl::IsNotFound(checkpoint.status())) continue;  // absent, or of another layout
+    if (absl::IsFailedPrecondition(checkpoint.status())) return checkpoint.status();
+    if (!checkpoint.ok()) {
+      damage.Update(checkpoint.status());
+      continue;
+    }
+    if (checkpoint->run != run || checkpoint->name != name || checkpoint->worker != worker) {
+      continue;
+    }
+    if (!damage.ok()) {
+      Log(LogLevel::kWarning,
+          absl::StrCat(std::string(damage.message()), "; the one before it is taken"));
+    }
+    return FoundCheckpoint{.checkpoint = *std::move(checkpoint), .stale = stale};
+  }
+  if (!damage.ok()) return damage;
+  return std::nullopt;
+}
+
 absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* files,
                                                                  std::string path) {
   LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(path));
@@ -121,31 +147,6 @@ absl::Status WorkerFolder::Retire() {
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(path_));
   current_ = false;
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<WorkerFolder::Found>> WorkerFolder::Read(
-    uint64_t run, const std::string& name, uint32_t worker, const CheckpointShape& shape) {
-  absl::Status damage;
-  for (const bool stale : {false, true}) {
-    const std::string file = JoinPath(path_, stale ? kStale : kCheckpoint);
-    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(*files_, file, shape);
-    if (absl::IsNotFound(checkpoint.status())) continue;  // absent, or of another layout
-    if (absl::IsFailedPrecondition(checkpoint.status())) return checkpoint.status();
-    if (!checkpoint.ok()) {
-      damage.Update(checkpoint.status());
-      continue;
-    }
-    if (checkpoint->run != run || checkpoint->name != name || checkpoint->worker != worker) {
-      continue;
-    }
-    if (!damage.ok()) {
-      Log(LogLevel::kWarning,
-          absl::StrCat(std::string(damage.message()), "; the one before it is taken"));
-    }
-    return Found{.checkpoint = *std::move(checkpoint), .stale = stale};
-  }
-  if (!damage.ok()) return damage;
-  return std::nullopt;
 }
 
 }  // namespace longwave

@@ -19,6 +19,17 @@ namespace longwave {
 absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& file,
                                           const CheckpointShape& shape);
 
+struct FoundCheckpoint {
+  Checkpoint checkpoint;
+  bool stale = false;
+};
+// The last checkpoint of a worker's folder, of a node the part of rank 0. Nothing: there is none,
+// or it is of another run, worker or layout. A damaged or unreadable file is logged if an older one
+// can replace it, and DataLoss otherwise. FailedPrecondition: as for WorkerFolder::Open.
+absl::StatusOr<std::optional<FoundCheckpoint>> ReadLastCheckpoint(
+    FileSystem& files, const std::string& folder, uint64_t run, const std::string& name,
+    uint32_t worker, const CheckpointShape& shape);
+
 // A worker's files, with which a restarted process continues as the same worker:
 //   identity      a random word, drawn once, by which the coordinator identifies the worker
 //   processes     the number of processes that have opened the folder, by which the coordinator
@@ -35,6 +46,7 @@ class WorkerFolder {
   static absl::StatusOr<std::unique_ptr<WorkerFolder>> Open(FileSystem* files, std::string path);
 
   const std::string& path() const { return path_; }
+  FileSystem* files() const { return files_; }
   uint64_t identity() const { return identity_; }
   // The process's number among the processes that have opened the folder, counted from 1, plus
   // 2^32 times the rounds that the residual in `checkpoint` accounts for (0 without a checkpoint,
@@ -49,15 +61,11 @@ class WorkerFolder {
   // durably. Does nothing without one.
   absl::Status Retire();
 
-  struct Found {
-    Checkpoint checkpoint;
-    bool stale = false;
-  };
-  // Nothing: there is no checkpoint, or it is of another run, worker or layout. A damaged or
-  // unreadable file is logged if an older one can replace it, and DataLoss otherwise.
-  // FailedPrecondition: as for Open.
+  using Found = FoundCheckpoint;
   absl::StatusOr<std::optional<Found>> Read(uint64_t run, const std::string& name, uint32_t worker,
-                                            const CheckpointShape& shape);
+                                            const CheckpointShape& shape) {
+    return ReadLastCheckpoint(*files_, path_, run, name, worker, shape);
+  }
 
  private:
   WorkerFolder(FileSystem* files, std::string path, std::unique_ptr<FileLock> lock,

@@ -109,10 +109,12 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
   taken_.bytes += fetched.payload.size();
   if (fetched.is_snapshot) {
     ++taken_.snapshots;
-    LONGWAVE_ASSIGN_OR_RETURN(
-        const std::vector<std::vector<float>> arrays,
-        DecodeSnapshotPayload(fetched.payload.bytes(), pipeline.segment_arrays(),
-                              pipeline.segment_elements(segment)));
+    std::vector<std::vector<float>> arrays;
+    if (pipeline.owns(segment)) {
+      LONGWAVE_ASSIGN_OR_RETURN(
+          arrays, DecodeSnapshotPayload(fetched.payload.bytes(), pipeline.segment_arrays(),
+                                        pipeline.segment_elements(segment)));
+    }
     LONGWAVE_RETURN_IF_ERROR(pipeline.LoadSegment(segment, fetched.round, arrays));
   } else {
     if (anew && fetched.round != AnewFrom()) return absl::OkStatus();  // of an earlier fetch
@@ -132,6 +134,7 @@ absl::Status WorkerCore::ReadInitial() {
 }
 
 absl::Status WorkerCore::LoadInitial(uint32_t segment) {
+  if (!options_.pipeline->owns(segment)) return options_.pipeline->LoadSegment(segment, 0, {});
   LONGWAVE_RETURN_IF_ERROR(ReadInitial());
   // Nesterov's velocity begins with zeros.
   return options_.pipeline->LoadSegment(
@@ -327,7 +330,7 @@ absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerRequest(
     absl::FunctionRef<bool(uint32_t segment)> has_room) {
   for (auto request = requests_.begin(); request != requests_.end();) {
     const auto [segment, round, or_later, of_start] = *request;
-    const bool exists = segment < SegmentCount();
+    const bool exists = segment < SegmentCount() && options_.pipeline->owns(segment);
     const uint32_t here = exists && !of_start ? options_.pipeline->anchor_round(segment) : 0;
     // The replica is too late for the request: the shard requests the snapshot from another member.
     if (!exists || (here > round && !or_later) || (of_start && directive_.other_start)) {

@@ -39,14 +39,19 @@ TrainingMember::TrainingMember(MemberParts parts)
             parts_.config->sync.overlap, parts_.config->run.steps),
       schedule_(parts_.config->train, parts_.config->run.steps),
       loop_(parts_.loop == nullptr ? no_loop_ : *parts_.loop),
-      metrics_(parts_.metrics, parts_.layout, *parts_.config, parts_.control),
+      metrics_(parts_.metrics, parts_.layout, *parts_.config, parts_.control,
+               parts_.node == nullptr ? 1 : parts_.node->rank().ranks),
       keeper_({.folder = parts_.folder,
+               .shared = parts_.shared_folder,
+               .node = parts_.node,
                .layout = parts_.layout,
                .run = parts_.run,
                .name = parts_.name,
                .worker = parts_.worker}),
       core_(CoreOptions()),
-      progress_(plan_.round_count(), parts_.config->run.steps) {}
+      progress_(plan_.round_count(), parts_.config->run.steps) {
+  if (parts_.node != nullptr) state_.ranks = parts_.node->rank().ranks;
+}
 
 WorkerCoreOptions TrainingMember::CoreOptions() const {
   const RunConfig& config = *parts_.config;
@@ -59,26 +64,47 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
       .learning_rate = [this](uint64_t step) { return schedule_.LearningRate(step); },
       .initial_weights = parts_.initial_weights,
       .clear_gradient = nullptr};
-  if (parts_.folder != nullptr) options.checkpoint_every = config.cluster.checkpoint_rounds;
+  if (keeper_.keeps()) options.checkpoint_every = config.cluster.checkpoint_rounds;
   if (config.sync.signal == SignalKind::kGradient) {
     options.clear_gradient = [this] {
-      return parts_.ops->scale(
-          parts_.exec,
-          {.count = parts_.layout->parameter_count(), .x = parts_.gradient, .scale = 0});
+      // A rank of a node may have memory for its own elements alone.
+      for (const ElementRange& range : FragmentElements(*parts_.layout, 0, 1, owned())) {
+        LONGWAVE_RETURN_IF_ERROR(parts_.ops->scale(
+            parts_.exec,
+            {.count = range.end - range.begin, .x = parts_.gradient + range.begin, .scale = 0}));
+      }
+      return absl::OkStatus();
     };
   }
   return options;
 }
 
-absl::StatusOr<bool> TrainingMember::Begin() {
+absl::StatusOr<bool> TrainingMember::Begin() { return Tell(BeginAlone()); }
+
+absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
+  return Tell(StepDoneAlone(tokens, loss));
+}
+
+absl::StatusOr<bool> TrainingMember::Tell(absl::StatusOr<bool> result) {
+  if (parts_.node == nullptr) return result;
+  if (!result.ok() && !absl::IsCancelled(result.status())) parts_.node->Fail(result.status());
+  if (result.ok() && *result) parts_.node->StepBegins();
+  return result;
+}
+
+SegmentRange TrainingMember::owned() const {
+  return parts_.node == nullptr ? AllSegments(*parts_.layout) : parts_.node->owned();
+}
+
+absl::StatusOr<bool> TrainingMember::BeginAlone() {
   const uint32_t fragments = parts_.pipeline->fragment_count();
   if (parts_.config->sync.fragments > fragments) {
     Log(LogLevel::kInfo,
         absl::StrCat("sync.fragments: got ", parts_.config->sync.fragments, ", goes on with ",
                      fragments, ": the model has no more segments"));
   }
-  Hear();
   LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found, keeper_.Last());
+  Hear();
   const bool is_new = !found.has_value();
   std::optional<Checkpoint> checkpoint;
   if (found.has_value()) {
@@ -106,7 +132,15 @@ void TrainingMember::LoadState(const Checkpoint& checkpoint) {
   metrics_.ContinueFrom(state_);
 }
 
-absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
+absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, double loss) {
+  if (parts_.node != nullptr) {
+    parts_.node->StepEnds();
+    LONGWAVE_ASSIGN_OR_RETURN(const Node::Step step,
+                              parts_.node->StepDone(tokens, loss, metrics_.figures()));
+    tokens = step.tokens;
+    loss = step.loss;
+    metrics_.ShowFigures(step.figures);
+  }
   LONGWAVE_RETURN_IF_ERROR(CheckLoss(loss));
   state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - computing_since_);
   state_.round = static_cast<uint32_t>(core_.step() / plan_.inner_steps());
@@ -217,7 +251,9 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   Hear();
   const Stage before = core_.stage();
   const absl::Time began = MonotonicNow();
-  LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(began));
+  // The cores of a node's ranks have the same time.
+  const absl::Time now = parts_.node == nullptr ? began : parts_.node->now();
+  LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(now));
   const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
   if (before == Stage::kEncoding && !core_.fills()) seconds_.encoding += took;
   if (before == Stage::kSyncing) seconds_.decoding += took;
@@ -273,11 +309,12 @@ absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
 }
 
 absl::Status TrainingMember::Do(SegmentPush& push) {
-  if (!push.sent_before && !core_.fills())
+  const bool is_here = owned().Contains(push.segment);
+  if (is_here && !push.sent_before && !core_.fills())
     metrics_.OnPush(push, parts_.pipeline->report(push.segment));
   Stopwatch stopwatch(&seconds_.sending);
   LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Post(std::move(push)));
-  PassCrashPoint(CrashPoint::kPosted);
+  if (is_here) PassCrashPoint(CrashPoint::kPosted);
   return absl::OkStatus();
 }
 
@@ -294,6 +331,10 @@ absl::Status TrainingMember::Do(FragmentApplied&) {
 }
 
 absl::Status TrainingMember::Do(RoundReport& report) {
+  if (parts_.node != nullptr) {
+    LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes,
+                              parts_.node->Hashes(std::move(report.segment_hashes)));
+  }
   // A validation loss that is not finite is reported before this worker ends because of it.
   absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;

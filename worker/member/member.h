@@ -19,6 +19,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/member/checkpoint_keeper.h"
 #include "worker/member/control_plane.h"
+#include "worker/member/node.h"
 #include "worker/member/progress.h"
 #include "worker/member/schedule.h"
 #include "worker/member/training_loop.h"
@@ -40,7 +41,10 @@ struct MemberParts {
   Exchange* exchange = nullptr;
   ControlPlane* control = nullptr;
   TrainingLoop* loop = nullptr;    // null: a loop that only takes steps
-  WorkerFolder* folder = nullptr;  // of the checkpoints; null: none
+  WorkerFolder* folder = nullptr;  // of the checkpoints; null: none, or that of rank 0
+  // A rank of a node: also the exchange and the control plane. null: one device.
+  Node* node = nullptr;
+  SharedFolder shared_folder;  // at ranks above 0: the folder of rank 0
   uint64_t run = 0;
   std::string name;     // of the worker
   uint32_t worker = 0;  // index of the worker
@@ -56,9 +60,11 @@ struct MemberParts {
 //   while (trains) { an inner step, numbered step(); trains = StepDone(tokens, loss); }
 //
 // An inner step updates θ if the signal is the pseudo-gradient, and leaves its gradient if the
-// signal is the gradient. Between steps a replica that is behind catches up: θ may change, and
-// step() may skip rounds. The results depend on configuration, worker index, the merged updates and
-// the rounds that this worker takes part in, not on time. Not thread-safe.
+// signal is the gradient. In a node each rank makes the same calls with its own tokens and loss,
+// and θ moves in the elements of its own segments alone. Between steps a replica that is behind
+// catches up: θ may change, and step() may skip rounds. The results depend on configuration, worker
+// index, the merged updates and the rounds that this worker takes part in, not on time. Not
+// thread-safe.
 class TrainingMember {
  public:
   explicit TrainingMember(MemberParts parts);
@@ -75,6 +81,9 @@ class TrainingMember {
   bool next_step_syncs() const;
   // Called instead of an inner step by a caller that leaves: Cancelled, as after a requested stop.
   absl::Status Stop();
+  // The segments whose elements of θ and the gradient this process syncs: all, or those of its
+  // rank.
+  SegmentRange owned() const;
 
   // DataLoss if the loss is not finite; the control plane is told.
   absl::Status CheckLoss(double loss);
@@ -96,6 +105,10 @@ class TrainingMember {
   absl::Status Cancelled() const;
 
  private:
+  absl::StatusOr<bool> BeginAlone();
+  absl::StatusOr<bool> StepDoneAlone(uint64_t tokens, double loss);
+  // Tells the other ranks of the node if this one ends with an error.
+  absl::StatusOr<bool> Tell(absl::StatusOr<bool> result);
   absl::StatusOr<bool> GoOn();
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();

@@ -12,6 +12,7 @@
 #include "common/layout/layout.h"
 #include "common/layout/segment_elements.h"
 #include "common/link/curve.h"
+#include "common/log/log.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/security/certificate_metric.h"
@@ -19,6 +20,7 @@
 #include "common/security/security_mode.h"
 #include "server/store/posix_file_system.h"
 #include "worker/checkpoint/worker_folder.h"
+#include "worker/member/node.h"
 #include "worker/member/session.h"
 #include "worker/member/sync_options.h"
 
@@ -31,6 +33,9 @@ constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
 // A coordinator that has just refused the worker is there, but may be busy.
 constexpr int kEndOfRunTries = 5;
+// A worker's connections to a shard: a shard knows twice as many of each worker, so that all may be
+// replaced.
+constexpr uint32_t kConnectionsMax = 64;
 
 // A worker's credentials if the run is secured, else empty.
 struct WorkerSecurity {
@@ -61,9 +66,17 @@ class MemberPlaceImpl final : public MemberPlace {
         layout_(std::move(layout)),
         files_(std::move(files)),
         folder_(std::move(folder)),
-        security_(std::move(security)),
-        client_(CoordinatorClient::Connect(options_.config.cluster.coordinator, kCallDeadline,
-                                           security_.credentials)) {
+        security_(std::move(security)) {
+    if (options_.link != nullptr) {
+      node_.emplace(options_.link, &layout_, stop_,
+                    absl::Seconds(options_.config.cluster.heartbeat_timeout_s),
+                    options_.metrics == nullptr
+                        ? nullptr
+                        : &options_.metrics->histogram("longwave_worker_meeting_seconds"));
+    }
+    if (!IsFirst()) return;
+    client_ = CoordinatorClient::Connect(options_.config.cluster.coordinator, kCallDeadline,
+                                         security_.credentials);
     if (security_.credentials.empty()) return;
     keeper_ = CertificateKeeper::Start(security_.credentials,
                                        [client = client_](const std::string& request) {
@@ -81,21 +94,33 @@ class MemberPlaceImpl final : public MemberPlace {
                                                      " parameters, wanted the manifest's ",
                                                      layout_.parameter_count()));
     }
-    SessionOptions options =
-        SessionOptionsWith(absl::Seconds(options_.config.cluster.start_timeout_s));
-    if (!start.empty())
-      options.start_hashes = StartHashes(layout_, start, StateArrays(options_.config));
-    LONGWAVE_ASSIGN_OR_RETURN(session_, Session::Join(client_.get(), std::move(options), stop_));
-    return session_->worker();
+    std::vector<uint64_t> hashes;
+    if (!start.empty()) hashes = StartHashes(layout_, start, StateArrays(options_.config), owned());
+    if (!node_.has_value()) return JoinSession(std::move(hashes));
+    LONGWAVE_ASSIGN_OR_RETURN(hashes, node_->Hashes(std::move(hashes)));
+    if (!hashes.empty() && hashes.size() != layout_.segments().size()) {
+      return absl::InvalidArgumentError(
+          "first weights: some ranks of the node have them and some have not, wanted all or none");
+    }
+    absl::StatusOr<Node::Start> start_of_node = Node::Start{};
+    if (IsFirst()) {
+      const absl::StatusOr<uint32_t> worker = JoinSession(std::move(hashes));
+      start_of_node = worker.ok() ? absl::StatusOr<Node::Start>(Node::Start{.worker = *worker})
+                                  : worker.status();
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(start_of_node, node_->Share(start_of_node));
+    return start_of_node->worker;
   }
 
   void FailToJoin(const std::string& reason) override {
+    if (!IsFirst()) return;
     const auto session =
         Session::Join(client_.get(), SessionOptionsWith(kEarlyFailurePatience), stop_);
     if (session.ok()) (*session)->Fail(reason);
   }
 
   std::optional<RunPhase> EndOfRun() override {
+    if (!IsFirst()) return std::nullopt;
     absl::StatusOr<RunStatus> run = client_->GetStatus(/*round_records_from=*/kRoundNever);
     for (int i = 1; !run.ok() && i < kEndOfRunTries; ++i) run = client_->GetStatus(kRoundNever);
     if (!run.ok() || !IsOver(run->phase)) return std::nullopt;
@@ -106,44 +131,69 @@ class MemberPlaceImpl final : public MemberPlace {
 
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
     const RunConfig& config = options_.config;
-    LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session_->AwaitStart(config.run.shards));
+    LONGWAVE_ASSIGN_OR_RETURN(const Node::Start start, AwaitStart());
     if (options_.metrics != nullptr)
       options_.metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
     SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
     if (options_.adjust_sync) options_.adjust_sync(&sync);
     LONGWAVE_ASSIGN_OR_RETURN(
-        pipeline_, SyncPipeline::Create(sync, &layout_, arrays.ops, arrays.exec,
-                                        {.theta = arrays.theta, .gradient = arrays.gradient}));
+        pipeline_,
+        SyncPipeline::Create(sync, &layout_, arrays.ops, arrays.exec,
+                             {.theta = arrays.theta, .gradient = arrays.gradient}, owned()));
     LONGWAVE_ASSIGN_OR_RETURN(
         exchange_, Exchange::Connect({.run = start.run,
-                                      .worker = session_->worker(),
+                                      .worker = start.worker,
+                                      .node = node_.has_value() ? node_->rank() : NodeRank{},
                                       .shard_endpoints = start.shard_endpoints,
                                       .workers = config.run.workers,
-                                      .keys = security_.keys,
+                                      .keys = start.keys,
                                       .connections = config.cluster.connections,
                                       .fragments = config.sync.fragments,
-                                      .max_upload_mbit = config.cluster.max_upload_mbit,
+                                      // The ranks share the worker's link.
+                                      .max_upload_mbit = config.cluster.max_upload_mbit / ranks(),
                                       .max_download_mbit = config.cluster.max_download_mbit},
                                      layout_));
     if (options_.wrap_exchange) exchange_ = options_.wrap_exchange(std::move(exchange_));
-    return MemberParts{.config = &options_.config,
-                       .layout = &layout_,
-                       .ops = arrays.ops,
-                       .exec = arrays.exec,
-                       .gradient = arrays.gradient,
-                       .pipeline = pipeline_.get(),
-                       .exchange = exchange_.get(),
-                       .control = session_.get(),
-                       // Only a worker that can catch up can use a checkpoint.
-                       .folder = CanCatchUp(config) ? folder_.get() : nullptr,
-                       .run = start.run,
-                       .name = options_.name,
-                       .worker = session_->worker(),
-                       .initial_weights = arrays.initial_weights,
-                       .metrics = options_.metrics};
+    if (node_.has_value()) node_->Open(std::move(exchange_), session_.get(), start.process);
+    if (node_.has_value() && IsFirst()) {
+      node_->Watch([this](absl::Duration took) {
+        Log(LogLevel::kError,
+            absl::StrCat(
+                "the step has not ended for ", absl::FormatDuration(took),
+                ": a rank of this node hangs; the node leaves the run (what the loop does between "
+                "two steps counts; cluster.heartbeat_timeout_s allows it longer)"));
+        session_->Leave();
+      });
+    }
+    // Only a worker that can catch up can use a checkpoint.
+    const bool keeps = CanCatchUp(config) && !options_.state_dir.empty();
+    return MemberParts{
+        .config = &options_.config,
+        .layout = &layout_,
+        .ops = arrays.ops,
+        .exec = arrays.exec,
+        .gradient = arrays.gradient,
+        .pipeline = pipeline_.get(),
+        .exchange = node_.has_value() ? &*node_ : exchange_.get(),
+        .control = node_.has_value() ? static_cast<ControlPlane*>(&*node_) : session_.get(),
+        .folder = keeps ? folder_.get() : nullptr,
+        .node = node_.has_value() ? &*node_ : nullptr,
+        .shared_folder =
+            keeps && !IsFirst() ? SharedFolder{files_.get(), options_.state_dir} : SharedFolder{},
+        .run = start.run,
+        .name = options_.name,
+        .worker = start.worker,
+        .initial_weights = arrays.initial_weights,
+        .metrics = options_.metrics};
   }
 
   absl::Status End(const absl::Status& trained) override {
+    if (!IsFirst()) return absl::IsCancelled(trained) ? absl::OkStatus() : trained;
+    // A rank that has ended or hangs ends the process of the whole node, which comes back.
+    if (node_.has_value() && absl::IsUnavailable(trained)) {
+      session_->Leave();
+      return trained;
+    }
     if (!trained.ok() && !absl::IsCancelled(trained)) {
       session_->Fail(std::string(trained.message()));
       return trained;
@@ -156,6 +206,35 @@ class MemberPlaceImpl final : public MemberPlace {
   }
 
  private:
+  // True: this process is a worker of its own, or rank 0 of a node.
+  bool IsFirst() const { return options_.link == nullptr || options_.link->node().rank == 0; }
+  uint32_t ranks() const { return node_.has_value() ? node_->rank().ranks : 1; }
+  SegmentRange owned() const { return node_.has_value() ? node_->owned() : AllSegments(layout_); }
+
+  absl::StatusOr<uint32_t> JoinSession(std::vector<uint64_t> start_hashes) {
+    SessionOptions options =
+        SessionOptionsWith(absl::Seconds(options_.config.cluster.start_timeout_s));
+    options.start_hashes = std::move(start_hashes);
+    LONGWAVE_ASSIGN_OR_RETURN(session_, Session::Join(client_.get(), std::move(options), stop_));
+    session_->SetState({.ranks = options_.link == nullptr ? 1 : options_.link->node().ranks});
+    return session_->worker();
+  }
+
+  absl::StatusOr<Node::Start> AwaitStart() {
+    if (!IsFirst()) return node_->Share(Node::Start{});
+    const auto start = StartOfFirst();
+    return node_.has_value() ? node_->Share(start) : start;
+  }
+  absl::StatusOr<Node::Start> StartOfFirst() {
+    LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start,
+                              session_->AwaitStart(options_.config.run.shards));
+    return Node::Start{.run = start.run,
+                       .worker = session_->worker(),
+                       .process = folder_ == nullptr ? 0 : folder_->process(),
+                       .shard_endpoints = start.shard_endpoints,
+                       .keys = security_.keys};
+  }
+
   SessionOptions SessionOptionsWith(absl::Duration start_timeout) const {
     const RunConfig& config = options_.config;
     return {.name = options_.name,
@@ -176,12 +255,13 @@ class MemberPlaceImpl final : public MemberPlace {
   const std::unique_ptr<FileSystem> files_;
   const std::unique_ptr<WorkerFolder> folder_;  // null: no folder
   const WorkerSecurity security_;
-  const std::shared_ptr<CoordinatorClient> client_;
+  std::shared_ptr<CoordinatorClient> client_;   // null: a rank above 0
   std::unique_ptr<CertificateKeeper> keeper_;   // null: no security
   std::unique_ptr<Metrics::Refresher> expiry_;  // expiry of the certificate; null: none
   std::unique_ptr<Session> session_;
   std::unique_ptr<SyncPipeline> pipeline_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Exchange> exchange_;  // of one device
+  std::optional<Node> node_;            // of a rank; its exchange ends before the session
 };
 
 }  // namespace
@@ -193,10 +273,21 @@ absl::StatusOr<std::unique_ptr<MemberPlace>> MemberPlace::Open(MemberPlaceOption
       Layout::Create(options.manifest, LayoutOptionsFor(options.config, options.manifest)));
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   std::unique_ptr<WorkerFolder> folder;
-  if (!options.state_dir.empty()) {
+  const NodeRank node = options.link == nullptr ? NodeRank{} : options.link->node();
+  const uint32_t connections = node.ranks * options.config.cluster.connections;
+  if (node.ranks > NodeRank::kRanksMax || connections > kConnectionsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node: got ", node.ranks, " ranks with ", options.config.cluster.connections,
+                     " connections to a shard each (cluster.connections), wanted at most ",
+                     kConnectionsMax, " together"));
+  }
+  if (!options.state_dir.empty() && node.rank == 0) {
     LONGWAVE_ASSIGN_OR_RETURN(folder, WorkerFolder::Open(files.get(), options.state_dir));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(WorkerSecurity security, OpenSecurity(options));
+  WorkerSecurity security;
+  if (node.rank == 0) {
+    LONGWAVE_ASSIGN_OR_RETURN(security, OpenSecurity(options));
+  }
   return std::make_unique<MemberPlaceImpl>(std::move(options), stop, std::move(layout),
                                            std::move(files), std::move(folder),
                                            std::move(security));

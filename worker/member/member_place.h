@@ -17,6 +17,7 @@
 #include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "worker/member/member.h"
+#include "worker/member/node_link.h"
 #include "worker/member/stop_signal.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
@@ -29,6 +30,9 @@ struct MemberPlaceOptions {
   std::string state_dir;       // folder of identity and checkpoints; empty: none
   Manifest manifest;           // of the parameters
   Metrics* metrics = nullptr;  // of the process, of part kWorker; null: none
+  // A rank of a node of several processes, which are one worker: they have the same options. Rank 0
+  // holds the folder and the credentials, and talks to the coordinator. Null: one device.
+  NodeLink* link = nullptr;
 
   // For tests: an observer of the exchange, and options that the configuration lacks. Null: none.
   std::function<std::unique_ptr<Exchange>(std::unique_ptr<Exchange>)> wrap_exchange;
@@ -63,6 +67,7 @@ class MemberPlace {
   // until Begin returns. start: this replica's first weights, flat, in host memory; empty: none, so
   // that the worker fetches all weights. Cancelled: stop. Unavailable: no answer for
   // cluster.start_timeout_s. Other errors: the coordinator's refusal.
+  // In a node all ranks call, and `start` has this rank's segments; other elements are ignored.
   virtual absl::StatusOr<uint32_t> Join(std::span<const float> start) = 0;
   // Called instead of Join by a worker that cannot join: tells the coordinator, if it answers, so
   // that the run does not wait.

@@ -27,7 +27,7 @@ std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const 
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunConfig& config,
-                             const ControlPlane* host)
+                             const ControlPlane* host, uint32_t ranks)
     : own_metrics_(metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kWorker) : nullptr),
       metrics_(metrics == nullptr ? *own_metrics_ : *metrics),
       layout_(layout),
@@ -57,6 +57,7 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
       checkpoint_failures_(metrics_.counter("longwave_worker_checkpoint_failures_total")),
       step_seconds_(metrics_.histogram("longwave_worker_step_seconds")),
       sync_seconds_(metrics_.histogram("longwave_worker_sync_seconds")),
+      ranks_(ranks),
       segments_(layout->segments().size()),
       began_(MonotonicNow()) {
   for (const char* phase : {"data", "forward_backward", "optimizer", "encode", "send", "wait",
@@ -64,8 +65,9 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
     seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
   }
   metrics_.gauge("longwave_worker_parameters").Set(static_cast<double>(layout->parameter_count()));
+  metrics_.gauge("longwave_worker_ranks").Set(ranks);
   if (config.metrics.peak_tflops > 0)
-    metrics_.gauge("longwave_worker_peak_flops").Set(config.metrics.peak_tflops * 1e12);
+    metrics_.gauge("longwave_worker_peak_flops").Set(config.metrics.peak_tflops * 1e12 * ranks);
   refresher_ = metrics_.OnPage([this] { RefreshPage(); });
 }
 
@@ -120,10 +122,9 @@ void WorkerMetrics::ShowDevice(const KernelOps& ops) {
   if (!ops.on_device) return;
   const absl::StatusOr<MachineMemory> memory = ops.memory();
   if (!memory.ok()) return;
-  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"free"})
-      .Set(static_cast<double>(memory->available_bytes));
-  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"used"})
-      .Set(static_cast<double>(memory->total_bytes - memory->available_bytes));
+  figures_[kGpuFree] = static_cast<double>(memory->available_bytes);
+  figures_[kGpuUsed] = static_cast<double>(memory->total_bytes - memory->available_bytes);
+  if (ranks_ == 1) ShowFigures(figures_);
 }
 
 void WorkerMetrics::SyncBegins() {
@@ -176,23 +177,32 @@ void WorkerMetrics::SyncDone(const SyncSeconds& seconds, absl::Duration blocked)
   sync_seconds_.Observe(absl::ToDoubleSeconds(blocked));
   sent_.reset();
   if (measures_) sampled_ = (sampled_ + 1) % static_cast<uint32_t>(segments_.size());
-  Segment sum;
+  std::fill_n(figures_.begin(), kPayload + 1, 0);
   for (const Segment& segment : segments_) {
-    sum.signal_square_sum += segment.signal_square_sum;
-    sum.momentum_square_sum += segment.momentum_square_sum;
-    sum.sent_square_sum += segment.sent_square_sum;
-    sum.update_square_sum += segment.update_square_sum;
-    sum.payload_bytes += segment.payload_bytes;
+    figures_[kSignal] += segment.signal_square_sum;
+    figures_[kMomentum] += segment.momentum_square_sum;
+    figures_[kSent] += segment.sent_square_sum;
+    figures_[kUpdate] += segment.update_square_sum;
+    figures_[kPayload] += static_cast<double>(segment.payload_bytes);
   }
-  metrics_.gauge("longwave_worker_signal_norm").Set(std::sqrt(sum.signal_square_sum));
-  metrics_.gauge("longwave_worker_momentum_norm").Set(std::sqrt(sum.momentum_square_sum));
-  metrics_.gauge("longwave_worker_sent_norm").Set(std::sqrt(sum.sent_square_sum));
-  if (has_updates_)
-    metrics_.gauge("longwave_worker_update_norm").Set(std::sqrt(sum.update_square_sum));
-  if (sum.payload_bytes > 0) {
+  has_synced_ = true;
+  if (ranks_ == 1) ShowFigures(figures_);
+}
+
+void WorkerMetrics::ShowFigures(const std::vector<double>& figures) {
+  if (figures[kGpuFree] + figures[kGpuUsed] > 0) {
+    metrics_.gauge("longwave_worker_gpu_memory_bytes", {"free"}).Set(figures[kGpuFree]);
+    metrics_.gauge("longwave_worker_gpu_memory_bytes", {"used"}).Set(figures[kGpuUsed]);
+  }
+  if (!has_synced_) return;
+  metrics_.gauge("longwave_worker_signal_norm").Set(std::sqrt(figures[kSignal]));
+  metrics_.gauge("longwave_worker_momentum_norm").Set(std::sqrt(figures[kMomentum]));
+  metrics_.gauge("longwave_worker_sent_norm").Set(std::sqrt(figures[kSent]));
+  if (has_updates_) metrics_.gauge("longwave_worker_update_norm").Set(std::sqrt(figures[kUpdate]));
+  if (figures[kPayload] > 0) {
     metrics_.gauge("longwave_worker_compression_ratio")
         .Set(kBytesOfAParameter * static_cast<double>(layout_->parameter_count()) /
-             static_cast<double>(sum.payload_bytes));
+             figures[kPayload]);
   }
 }
 

@@ -35,9 +35,9 @@ class WorkerMetrics {
  public:
   static constexpr double kMeasuringShare = 0.002;
 
-  // metrics: null: not served. All but config outlive this object.
+  // metrics: null: not served. ranks: of the worker's node. All but config outlive this object.
   WorkerMetrics(Metrics* metrics, const Layout* layout, const RunConfig& config,
-                const ControlPlane* host);
+                const ControlPlane* host, uint32_t ranks);
 
   // The label `phase` of time, for PhaseTimer.
   enum class Phase : uint8_t {
@@ -74,12 +74,19 @@ class WorkerMetrics {
   // blocked: the time that the sync kept the trainer from computing.
   void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
 
+  // Of this rank's segments and device: sums, so that a node's figures are the sums of its ranks'.
+  const std::vector<double>& figures() const { return figures_; }
+  // Called in a node, with the sums over the ranks.
+  void ShowFigures(const std::vector<double>& figures);
+
   // Totals since the process began.
   void ShowCore(const WorkerCore::Counts& counts);
   void ShowRenewals(uint64_t count) { renewals_.Show(static_cast<double>(count)); }
   void ShowCheckpoints(uint64_t written, uint64_t failed);
 
  private:
+  // Indices of figures().
+  enum Figure { kSignal, kMomentum, kSent, kUpdate, kPayload, kGpuFree, kGpuUsed, kFigureCount };
   // Figures of a segment's last sync.
   struct Segment {
     double signal_square_sum = 0;
@@ -125,10 +132,13 @@ class WorkerMetrics {
   Histogram& step_seconds_;
   Histogram& sync_seconds_;
 
+  const uint32_t ranks_;
+  std::vector<double> figures_ = std::vector<double>(kFigureCount);
   std::vector<Segment> segments_;
   const absl::Time began_;
-  absl::Duration measuring_;    // time spent measuring so far
-  bool measures_ = false;       // the current sync is measured
+  absl::Duration measuring_;  // time spent measuring so far
+  bool measures_ = false;     // the current sync is measured
+  bool has_synced_ = false;
   bool has_updates_ = false;    // of all segments
   uint32_t sampled_ = 0;        // the segment whose cosine is measured next
   std::optional<Buffer> sent_;  // payload of that segment in this sync

@@ -1,6 +1,7 @@
 #include "worker/models/adamw.h"
 
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,12 +9,6 @@
 
 namespace longwave {
 namespace {
-
-uint64_t CountOf(const std::vector<ParameterRange>& ranges) {
-  uint64_t count = 0;
-  for (const ParameterRange& range : ranges) count += range.count;
-  return count;
-}
 
 // A step over the ranges. `args` has the scalars and the beginnings of the arrays. State arrays
 // hold range after range.
@@ -37,26 +32,32 @@ absl::Status StepRanges(const KernelOps& ops, const Exec& exec,
 
 }  // namespace
 
-AdamW::AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-             std::vector<ParameterRange> ranges)
-    : options_(options),
-      ops_(ops),
-      exec_(exec),
-      ranges_(std::move(ranges)),
-      count_(CountOf(ranges_)) {}
+Shares::Shares(const std::vector<ParameterRange>& of, const NodeTensors* node) {
+  for (const ParameterRange& range : of) {
+    whole.push_back({range.begin, range.begin + range.count});
+    const std::span<const ElementRange> last(&whole.back(), 1);
+    const std::vector<ElementRange> parts =
+        node == nullptr ? std::vector(last.begin(), last.end()) : Intersection(last, node->owned());
+    for (const auto& [begin, end] : parts) {
+      ranges.push_back({.begin = begin, .count = end - begin, .decays = range.decays});
+      elements.push_back({begin, end});
+      count += end - begin;
+    }
+  }
+}
 
 absl::StatusOr<AdamW> AdamW::Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-                                    std::vector<ParameterRange> ranges) {
-  AdamW optimizer(options, ops, exec, std::move(ranges));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.count_));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, optimizer.count_));
+                                    std::vector<ParameterRange> ranges, const NodeTensors* node) {
+  AdamW optimizer(options, ops, exec, Shares(ranges, node));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.shares_.count));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, optimizer.shares_.count));
   return optimizer;
 }
 
 absl::Status AdamW::Step(const float* gradient, double learning_rate, float* theta) {
   powers_[0] *= options_.beta1;
   powers_[1] *= options_.beta2;
-  return StepRanges(*ops_, exec_, ranges_,
+  return StepRanges(*ops_, exec_, shares_.ranges,
                     static_cast<float>(1 - learning_rate * options_.weight_decay),
                     {.gradient = gradient,
                      .m = m_.get(),
@@ -72,8 +73,8 @@ absl::Status AdamW::Step(const float* gradient, double learning_rate, float* the
 }
 
 std::vector<StateArray> AdamW::State() {
-  return {{"adamw.m", m_.get(), count_ * sizeof(float)},
-          {"adamw.v", v_.get(), count_ * sizeof(float)},
+  return {{"adamw.m", m_.get(), shares_.count * sizeof(float), shares_.whole},
+          {"adamw.v", v_.get(), shares_.count * sizeof(float), shares_.whole},
           {"adamw.powers", powers_.data(), sizeof(powers_)}};
 }
 
@@ -86,25 +87,18 @@ absl::Status AdamW::CheckState() const {
   return absl::OkStatus();
 }
 
-Sgd::Sgd(double momentum, double weight_decay, const KernelOps* ops, Exec exec,
-         std::vector<ParameterRange> ranges)
-    : momentum_(momentum),
-      weight_decay_(weight_decay),
-      ops_(ops),
-      exec_(exec),
-      ranges_(std::move(ranges)),
-      count_(CountOf(ranges_)) {}
-
 absl::StatusOr<Sgd> Sgd::Create(double momentum, double weight_decay, const KernelOps* ops,
-                                Exec exec, std::vector<ParameterRange> ranges) {
-  Sgd optimizer(momentum, weight_decay, ops, exec, std::move(ranges));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.count_));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.zeros_, DeviceFloats::Create(ops, optimizer.count_));
+                                Exec exec, std::vector<ParameterRange> ranges,
+                                const NodeTensors* node) {
+  Sgd optimizer(momentum, weight_decay, ops, exec, Shares(ranges, node));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.shares_.count));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.zeros_, DeviceFloats::Create(ops, optimizer.shares_.count));
   return optimizer;
 }
 
 absl::Status Sgd::Step(const float* gradient, double learning_rate, float* theta) {
-  return StepRanges(*ops_, exec_, ranges_, static_cast<float>(1 - learning_rate * weight_decay_),
+  return StepRanges(*ops_, exec_, shares_.ranges,
+                    static_cast<float>(1 - learning_rate * weight_decay_),
                     {.gradient = gradient,
                      .m = m_.get(),
                      .v = zeros_.get(),
@@ -119,7 +113,7 @@ absl::Status Sgd::Step(const float* gradient, double learning_rate, float* theta
 }
 
 std::vector<StateArray> Sgd::State() {
-  return {{"sgd.momentum", m_.get(), count_ * sizeof(float)}};
+  return {{"sgd.momentum", m_.get(), shares_.count * sizeof(float), shares_.whole}};
 }
 
 absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/config/gpt_shape.h"
+#include "worker/models/recompute.h"
 #include "worker/models/torch_compat.h"
 
 namespace longwave {
@@ -65,20 +66,28 @@ at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Te
 }
 
 at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
-                            const at::Tensor& x, int64_t length, bool is_causal) {
+                            const at::Tensor& x, int64_t length, const BlockMode& mode) {
+  if (mode.recompute) {
+    const auto block = [model, length, is_causal = mode.is_causal](
+                           const at::Tensor& input, std::span<const at::Tensor> parameters) {
+      return TransformerBlock(model, parameters, input, length, {.is_causal = is_causal});
+    };
+    return Recomputed(block, x, p);
+  }
   const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
-  return AddNetwork(model, p, x + Attend(model, p, normed, length, is_causal));
+  return AddNetwork(model, p, x + Attend(model, p, normed, length, mode.is_causal));
 }
 
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
-                   const Tokens& tokens) {
+                   const Tokens& tokens, bool recompute) {
   const int64_t d = model.d_model, rows = tokens.inputs.size(0), length = tokens.inputs.size(1);
   const at::Tensor& embedding = parameters[0];
   const at::Tensor& positions = parameters[1];
   at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
                      .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
-    x = TransformerBlock(model, BlockOf(parameters, layer), x, length, /*is_causal=*/true);
+    x = TransformerBlock(model, BlockOf(parameters, layer), x, length,
+                         {.is_causal = true, .recompute = recompute});
   }
   // In fp32 under any autocast, like the attention's softmax.
   return at::nll_loss(at::log_softmax(Logits(model, parameters, x), 1, at::kFloat),

@@ -20,14 +20,17 @@ struct Tokens {
 };
 
 // Mean cross-entropy of the batch. `parameters`: tensors shaped and ordered as in GptManifest.
-// Throws LibTorch's exceptions.
+// recompute: see BlockMode. Throws LibTorch's exceptions.
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
-                   const Tokens& tokens);
+                   const Tokens& tokens, bool recompute);
 
-// A block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d]. With
-// is_causal a place attends to itself and the places before.
+struct BlockMode {
+  bool is_causal = false;  // a place attends to itself and the places before
+  bool recompute = false;  // the backward pass computes the block's activations again
+};
+// A block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d].
 at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
-                            const at::Tensor& x, int64_t length, bool is_causal);
+                            const at::Tensor& x, int64_t length, const BlockMode& mode);
 // LayerNorm over d.
 at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
                 const at::Tensor& x);

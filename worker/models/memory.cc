@@ -64,7 +64,8 @@ MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
   const uint32_t parts = std::max(1u, train.micro_batches);
   const uint32_t rows = (train.batch + parts - 1) / parts;
   const double parameters = Parameters(manifest);
-  return {parameters, 2 * kFloatBytes * parameters + ModelActivationBytes(model, rows)};
+  return {parameters, 2 * kFloatBytes * parameters +
+                          ModelActivationBytes(model, rows, train.activation_checkpoints)};
 }
 
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
@@ -74,8 +75,11 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
   if (sync.overlap > 0 && sync.blend > 0) ++floats_a_parameter;  // θ at the signal
   if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
-  need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count;
-  need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes;  // momentum
+  // A rank of a node has its share of these, and as much as its share of the gradient for sums.
+  const double ranks = std::max(1u, config.train.ranks);
+  if (ranks > 1) ++floats_a_parameter;
+  need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count / ranks;
+  need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes / ranks;  // momentum
   need.bytes += PayloadAndTableBytes(config, manifest);
   return need;
 }

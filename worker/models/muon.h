@@ -4,12 +4,14 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/device_floats.h"
 #include "worker/models/adamw.h"
+#include "worker/models/node_tensors.h"
 
 namespace longwave {
 
@@ -30,7 +32,12 @@ struct MuonOptions {
 struct MuonMatrix {
   uint64_t offset = 0;
   int64_t rows = 0, columns = 0;
+
+  uint64_t count() const { return static_cast<uint64_t>(rows * columns); }
 };
+
+// The matrices that a rank of a node steps: all ranks have about the same number of operations.
+std::vector<MuonMatrix> MatricesOfRank(const std::vector<MuonMatrix>& matrices, NodeRank node);
 
 // Muon for matrices, AdamW for everything else:
 //   m ← μ·m + g
@@ -40,29 +47,47 @@ struct MuonMatrix {
 // 2502.16982) for the scale, Thérien et al. 2025 (arXiv 2505.23725) for its use between syncs.
 //
 // LibTorch's products have equal bits only on equal processors with equal threads. That matters
-// only where replicas step with merged gradients (`update: inner`).
+// only where replicas step with merged gradients (`update: inner`), and among the ranks of a node.
+//
+// In a node each rank keeps the momentum of the elements that it owns, and gives it to the ranks
+// that step the matrices. These do so with the operations of a single device on whole matrices: in
+// LibTorch the rounding of an element depends on its place in the tensor.
 class Muon final : public InnerOptimizer {
  public:
-  // `rest` steps the parameters outside of the matrices. ResourceExhausted: no memory for the
-  // momentum.
+  // `rest` steps the parameters outside of the matrices, which ascend. node: as `rest` has it.
+  // ResourceExhausted: no memory for the momentum.
   static absl::StatusOr<Muon> Create(const MuonOptions& options, const KernelOps* ops,
-                                     std::vector<MuonMatrix> matrices, AdamW rest);
+                                     std::vector<MuonMatrix> matrices, AdamW rest,
+                                     NodeTensors* node = nullptr);
 
+  // gradient: whole at all ranks of a node.
   absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
+  std::vector<ElementRange> stepped() const override;
   // muon.momentum, f32 an element of the matrices, and AdamW's.
   std::vector<StateArray> State() override;
   absl::Status CheckState() const override { return rest_.CheckState(); }
 
  private:
   Muon(const MuonOptions& options, at::DeviceType device, std::vector<MuonMatrix> matrices,
-       AdamW rest);
+       AdamW rest, NodeTensors* node);
+
+  at::Tensor View(float* data, int64_t rows, int64_t columns) const;
+  // m ← μ·m + g
+  void AddToMomentum(const float* gradient, float* momentum, int64_t rows, int64_t columns) const;
+  // The step of θ with the new momentum.
+  void StepMatrix(const MuonMatrix& matrix, const float* gradient, float* momentum,
+                  double learning_rate, float* theta) const;
+  // Updates the owned momentum, and fetches that of the matrices that this rank steps.
+  absl::Status MoveMomentum(const float* gradient);
 
   MuonOptions options_;
   at::DeviceType device_;
-  std::vector<MuonMatrix> matrices_;
+  std::vector<MuonMatrix> matrices_;  // that this rank steps
+  Shares shares_;                     // of all matrices' momentum
   AdamW rest_;
-  uint64_t count_ = 0;
-  DeviceFloats momentum_;  // matrix after matrix
+  NodeTensors* node_;
+  DeviceFloats momentum_;  // of the shares, range after range
+  DeviceFloats whole_;     // in a node: of matrices_, matrix after matrix
 };
 
 }  // namespace longwave

@@ -66,35 +66,17 @@ float NormalLike(Rng& rng, double deviation) {
   return static_cast<float>(static_cast<double>(sum - kMean) * 0x1p-16 * deviation);
 }
 
-// During the object's life matrix products and other suitable operations compute in bf16.
-// Parameters, gradients and sums over a step stay in fp32.
-class Autocast {
- public:
-  Autocast(bool enabled, at::DeviceType device) : enabled_(enabled), device_(device) {
-    if (enabled_) SetAutocast(device_, true);
-  }
-  ~Autocast() {
-    if (!enabled_) return;
-    SetAutocast(device_, false);
-    at::autocast::clear_cache();  // the weights' copies in bf16
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  const bool enabled_;
-  const at::DeviceType device_;
-};
-
 class TorchReplica final : public Replica {
  public:
   TorchReplica(const ModelSection& model, const TrainSection& train, at::DeviceType device,
                std::optional<ScriptModel> script, Manifest manifest, const Layout& layout,
-               uint64_t seed)
+               uint64_t seed, NodeTensors* node)
       : model_(model),
         bf16_(train.autocast == "bf16"),
+        recompute_(train.activation_checkpoints),
         micro_batches_(std::max(1u, train.micro_batches)),
         device_(device),
+        node_(node),
         script_(std::move(script)),
         manifest_(std::move(manifest)),
         theta_(Zeros(layout)),
@@ -118,21 +100,13 @@ class TorchReplica final : public Replica {
   float* gradient() override { return gradient_.data_ptr<float>(); }
 
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override try {
+    if (node_ != nullptr) return ForwardBackwardInNode(batch);
     FlushDenormals flush;
     gradient_.zero_();
     const Examples examples = ToDevice(batch);
-    const int64_t part = (batch.rows + micro_batches_ - 1) / micro_batches_;
+    const int64_t parts = PartCount(batch);
     double sum = 0;
-    for (int64_t begin = 0; begin < batch.rows; begin += part) {
-      const int64_t rows = std::min(part, batch.rows - begin);
-      at::Tensor loss = Forward(
-          {examples.inputs.narrow(0, begin, rows), examples.targets.narrow(0, begin, rows)});
-      // A part's mean is weighted by its share. A whole batch is not multiplied by 1.
-      const double share = static_cast<double>(rows) / static_cast<double>(batch.rows);
-      if (rows < batch.rows) loss = loss * share;
-      loss.backward();
-      sum += loss.item<float>();
-    }
+    for (int64_t part = 0; part < parts; ++part) sum += AddPart(examples, batch.rows, part);
     return sum;
   } catch (const std::exception& error) {
     return TorchError("model", error);
@@ -170,6 +144,61 @@ class TorchReplica final : public Replica {
   }
 
  private:
+  int64_t RowsOfPart(int64_t rows) const { return (rows + micro_batches_ - 1) / micro_batches_; }
+  int64_t PartCount(const Batch& batch) const {
+    const int64_t part = RowsOfPart(batch.rows);
+    return (batch.rows + part - 1) / part;
+  }
+
+  struct Examples {
+    at::Tensor inputs, targets;
+  };
+
+  // Adds the gradient of a part of the batch to the gradient, and returns its share of the loss.
+  double AddPart(const Examples& examples, int64_t batch_rows, int64_t part) {
+    const int64_t begin = part * RowsOfPart(batch_rows);
+    const int64_t rows = std::min(RowsOfPart(batch_rows), batch_rows - begin);
+    at::Tensor loss =
+        Forward({examples.inputs.narrow(0, begin, rows), examples.targets.narrow(0, begin, rows)});
+    // A part's mean is weighted by its share. A whole batch is not multiplied by 1.
+    const double share = static_cast<double>(rows) / static_cast<double>(batch_rows);
+    if (rows < batch_rows) loss = loss * share;
+    loss.backward();
+    return loss.item<float>();
+  }
+
+  // The parts are computed in turns of one a rank, and after each turn added in the order of ranks.
+  // The additions are on the thread that calls, where subnormal numbers count as they do in the
+  // single device's: on a CPU as zero.
+  absl::StatusOr<double> ForwardBackwardInNode(const Batch& batch) {
+    std::optional<FlushDenormals> flush;
+    if (device_ == at::kCPU) flush.emplace();
+    const Examples examples = ToDevice(batch);
+    const int64_t parts = PartCount(batch), ranks = node_->node().ranks;
+    const int64_t turns = (parts + ranks - 1) / ranks;
+    if (turns > 1 && !sums_.defined()) sums_ = Sums();
+    float* const sums = turns > 1 ? sums_.data_ptr<float>() - SumsBegin() : nullptr;
+    std::vector<double> losses;
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      gradient_.zero_();
+      const int64_t part = turn * ranks + node_->node().rank;
+      losses.push_back(part < parts ? AddPart(examples, batch.rows, part) : 0);
+      LONGWAVE_RETURN_IF_ERROR(node_->ReduceToOwners(gradient(), turn == 0 ? nullptr : sums,
+                                                     turn + 1 == turns ? gradient() : sums));
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> all, node_->Gather(losses));
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += all[part % ranks][part / ranks];
+    return sum;
+  }
+
+  // Memory of the range of elements that this rank owns, for sums over several turns.
+  uint64_t SumsBegin() const { return node_->owned().empty() ? 0 : node_->owned().front().begin; }
+  at::Tensor Sums() const {
+    const uint64_t end = node_->owned().empty() ? 0 : node_->owned().back().end;
+    return at::empty({static_cast<int64_t>(end - SumsBegin())}, gradient_.options());
+  }
+
   at::Tensor Zeros(const Layout& layout) const {
     at::Tensor flat = at::empty({static_cast<int64_t>(layout.parameter_count())},
                                 at::TensorOptions(at::kFloat).device(device_));
@@ -211,17 +240,13 @@ class TorchReplica final : public Replica {
     return {.constant = absl::EndsWith(tensor.name, ".weight") ? 1.0f : 0.0f};
   }
 
-  struct Examples {
-    at::Tensor inputs, targets;
-  };
-
   at::Tensor Forward(const Examples& examples) {
     const Autocast autocast(bf16_, device_);
     if (script_) return script_->Loss(examples.inputs, examples.targets);
     if (model_.kind == "gpt")
-      return GptLoss(model_, parameters_, {examples.inputs, examples.targets});
+      return GptLoss(model_, parameters_, {examples.inputs, examples.targets}, recompute_);
     const at::Tensor logits =
-        model_.kind == "vit" ? VitLogits(model_, parameters_, examples.inputs)
+        model_.kind == "vit" ? VitLogits(model_, parameters_, examples.inputs, recompute_)
                              : ResnetLogits(*ResnetShapeOf(model_), parameters_, examples.inputs);
     if (!at::GradMode::is_enabled())
       right_ = logits.argmax(1).eq(examples.targets).sum().item<int64_t>();
@@ -257,12 +282,15 @@ class TorchReplica final : public Replica {
 
   const ModelSection model_;
   const bool bf16_;
+  const bool recompute_;  // train.activation_checkpoints
   const int64_t micro_batches_;
   const at::DeviceType device_;
+  NodeTensors* const node_;            // null: a single device
   std::optional<ScriptModel> script_;  // of model.file
   const Manifest manifest_;
   const at::Tensor theta_;
   const at::Tensor gradient_;
+  at::Tensor sums_;                     // see Sums
   std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
   at::Tensor pinned_inputs_, pinned_targets_;
   uint64_t right_ = 0;
@@ -280,7 +308,8 @@ absl::StatusOr<Manifest> ReplicaManifest(const ModelSection& model) {
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
-                                                         int threads, BackendKind device) {
+                                                         int threads, BackendKind device,
+                                                         NodeTensors* node) {
   const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
   std::optional<ScriptModel> script;
   if (model.kind == "file") {
@@ -298,7 +327,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& mod
     at::set_num_threads(threads);
     SetBlasThreads(threads);
     return std::make_unique<TorchReplica>(model, train, torch_device, std::move(script),
-                                          *std::move(manifest), layout, seed);
+                                          *std::move(manifest), layout, seed, node);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("model: no memory for ", layout.parameter_count(), " parameters"));

@@ -42,6 +42,34 @@ inline void SetAutocast(at::DeviceType device, bool enabled) {
 #endif
 }
 
+inline bool HasAutocast(at::DeviceType device) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+  return at::autocast::is_autocast_enabled(device);
+#else
+  return device == at::kCUDA ? at::autocast::is_enabled() : at::autocast::is_cpu_enabled();
+#endif
+}
+
+// During the object's life matrix products and other suitable operations compute in bf16.
+// Parameters, gradients and sums over a step stay in fp32.
+class Autocast {
+ public:
+  Autocast(bool enabled, at::DeviceType device) : enabled_(enabled), device_(device) {
+    if (enabled_) SetAutocast(device_, true);
+  }
+  ~Autocast() {
+    if (!enabled_) return;
+    SetAutocast(device_, false);
+    at::autocast::clear_cache();  // the weights' copies in bf16
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const bool enabled_;
+  const at::DeviceType device_;
+};
+
 // Attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
 // LibTorch 2.0 and later have a fused kernel without scores of length × length in memory.
 inline at::Tensor Attention(const at::Tensor& qkv, bool is_causal) {

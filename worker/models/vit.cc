@@ -7,7 +7,7 @@
 namespace longwave {
 
 at::Tensor VitLogits(const ModelSection& model, std::span<const at::Tensor> parameters,
-                     const at::Tensor& pixels) {
+                     const at::Tensor& pixels, bool recompute) {
   const int64_t rows = pixels.size(0), patch = model.patch, side = model.image_size / patch;
   const int64_t length = VitPatches(model), d = model.d_model;
   const at::Tensor patches = pixels.view({rows, model.channels, side, patch, side, patch})
@@ -17,7 +17,7 @@ at::Tensor VitLogits(const ModelSection& model, std::span<const at::Tensor> para
   x = (x.view({rows, length, d}) + parameters[kVitPositions]).view({rows * length, d});
   std::span<const at::Tensor> left = parameters.subspan(kVitFirstTensors);
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
-    x = TransformerBlock(model, left.first(kGptBlockTensors), x, length, /*is_causal=*/false);
+    x = TransformerBlock(model, left.first(kGptBlockTensors), x, length, {.recompute = recompute});
     left = left.subspan(kGptBlockTensors);
   }
   const at::Tensor mean = Norm(model, left[0], left[1], x).view({rows, length, d}).mean(1);

@@ -12,9 +12,9 @@ namespace longwave {
 // Private to worker/models, since it exposes LibTorch's types.
 
 // Logits, [rows, classes], of `pixels`, [rows, channels, size, size]. `parameters`: tensors shaped
-// and ordered as in ModelManifest. Throws LibTorch's exceptions.
+// and ordered as in ModelManifest. recompute: see BlockMode. Throws LibTorch's exceptions.
 at::Tensor VitLogits(const ModelSection& model, std::span<const at::Tensor> parameters,
-                     const at::Tensor& pixels);
+                     const at::Tensor& pixels, bool recompute);
 
 }  // namespace longwave
 

@@ -8,6 +8,7 @@ namespace longwave {
 Connections::Connections(const LedgerOptions& options)
     : run_(options.run),
       worker_(options.worker),
+      node_(options.node),
       download_bytes_per_s_(options.download_bytes_per_s),
       hello_every_(options.hello_every),
       idle_hello_every_(kIdleHellos * hello_every_),
@@ -134,7 +135,8 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
                                     .round = state.sent,
                                     .worker = worker_,
                                     .segment = kNoSegment,
-                                    .weight = download_bytes_per_s_},
+                                    .weight = download_bytes_per_s_,
+                                    .contributions = node_.packed()},
                          .payload = Buffer()};
   }
   return std::nullopt;

@@ -118,6 +118,7 @@ class Connections {
 
   const uint64_t run_;
   const uint32_t worker_;
+  const NodeRank node_;
   const uint64_t download_bytes_per_s_;
   const absl::Duration hello_every_;
   const absl::Duration idle_hello_every_;

@@ -14,6 +14,7 @@
 #include "common/link/curve.h"
 #include "common/wire/buffer.h"
 #include "common/wire/control.h"
+#include "common/wire/frame.h"
 #include "worker/sync/worker_ledger.h"
 
 namespace longwave {
@@ -21,6 +22,7 @@ namespace longwave {
 struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
+  NodeRank node = {};                             // whose segments this exchange carries
   std::vector<std::string> shard_endpoints;       // by shard index, "tcp://host:port"
   uint32_t workers = 1;                           // of the run; all share the shards' links
   CurveKeys keys = {};                            // of this worker, if data is encrypted

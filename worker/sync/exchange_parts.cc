@@ -29,6 +29,8 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
   const uint32_t shards = layout.options().shard_count;
   LedgerOptions ledger{.run = options.run,
                        .worker = options.worker,
+                       .node = options.node,
+                       .owned = SegmentsOfRank(layout, options.node.rank, options.node.ranks),
                        .connections = {},
                        .connection_count = shards * options.connections,
                        // Seconds as numbers increase: connections are replaced seconds apart at the

@@ -7,13 +7,22 @@
 namespace longwave {
 
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
-                                           uint32_t fragment_count) {
-  if (fragment_count == 1) return {{0, layout.parameter_count()}};
+                                           uint32_t fragment_count, SegmentRange owned) {
   std::vector<ElementRange> ranges;
-  for (uint32_t s = fragment; s < layout.segments().size(); s += fragment_count) {
-    AppendSegmentElements(layout, s, ranges);
+  for (uint32_t s = owned.begin; s < owned.end; ++s) {
+    if (s % fragment_count == fragment) AppendSegmentElements(layout, s, ranges);
   }
-  return ranges;
+  // Segments that meet inside a row of blocks share its matrix rows.
+  std::ranges::sort(ranges, {}, &ElementRange::begin);
+  std::vector<ElementRange> joined;
+  for (const ElementRange& range : ranges) {
+    if (!joined.empty() && joined.back().end == range.begin) {
+      joined.back().end = range.end;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
 }
 
 SyncPlan::SyncPlan(uint32_t inner_steps, uint32_t fragment_count, uint32_t overlap, uint64_t steps)

@@ -12,9 +12,9 @@ namespace longwave {
 
 // The contents of a model's fragments (see FragmentCount) and the steps of their syncs.
 
-// The elements of a fragment's segments, each once (see SegmentElements).
+// The elements of a fragment's segments among `owned`, each once, ascending, neighbours joined.
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
-                                           uint32_t fragment_count);
+                                           uint32_t fragment_count, SegmentRange owned);
 
 // The steps of a fragment's sync, counted over the run.
 struct SyncPoint {

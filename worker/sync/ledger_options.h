@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
 
@@ -14,7 +15,9 @@ namespace longwave {
 struct LedgerOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
-  std::vector<uint32_t> connections;  // by segment: the connection that its frames take
+  NodeRank node;
+  SegmentRange owned = {0, ~uint32_t{0}};  // the rank's; requests of other segments are ignored
+  std::vector<uint32_t> connections;       // by segment: the connection that its frames take
   uint32_t connection_count = 0;
   // Each connection's first number. Earlier processes of this worker used smaller ones.
   uint32_t connection_number = 0;

@@ -46,8 +46,10 @@ SyncPipeline::~SyncPipeline() = default;
 absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOptions& options,
                                                                    const Layout* layout,
                                                                    const KernelOps* ops, Exec exec,
-                                                                   ReplicaView replica) {
+                                                                   ReplicaView replica,
+                                                                   SegmentRange owned) {
   LONGWAVE_RETURN_IF_ERROR(CheckOptions(options, replica));
+  LONGWAVE_CHECK(owned.begin <= owned.end && owned.end <= layout->segments().size());
   auto state = std::make_unique<State>();
   state->options = options;
   state->layout = layout;
@@ -56,23 +58,29 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   // The owner of encode slots, which pipelines on one stream do not share.
   state->exec.owner = state.get();
   state->replica = replica;
-  const uint64_t parameters = layout->parameter_count();
-  LONGWAVE_ASSIGN_OR_RETURN(state->momentum,
-                            DeviceFloats::Create(ops, layout->coefficient_count()));
-  if (options.pseudo_gradient) {
-    LONGWAVE_ASSIGN_OR_RETURN(state->anchor_memory, DeviceFloats::Create(ops, parameters));
-    LONGWAVE_RETURN_IF_ERROR(
-        ops->copy(exec, state->anchor_memory.get(), replica.theta, parameters * sizeof(float)));
-  }
+  state->owned = owned;
+  LONGWAVE_ASSIGN_OR_RETURN(state->momentum, DeviceFloats::Create(ops, state->CoefficientBegin(),
+                                                                  state->CoefficientEnd()));
   const uint32_t fragment_count = FragmentCount(options.fragments, *layout);
   for (uint32_t f = 0; f < fragment_count; ++f) {
-    state->elements.push_back(FragmentElements(*layout, f, fragment_count));
+    state->elements.push_back(FragmentElements(*layout, f, fragment_count, owned));
+  }
+  state->owned_elements = FragmentElements(*layout, 0, 1, owned);
+  const auto& elements = state->owned_elements;
+  const auto allocate = [&] {
+    return elements.empty()
+               ? DeviceFloats::Create(ops, 0)
+               : DeviceFloats::Create(ops, elements.front().begin, elements.back().end);
+  };
+  if (options.pseudo_gradient) {
+    LONGWAVE_ASSIGN_OR_RETURN(state->anchor_memory, allocate());
+    LONGWAVE_RETURN_IF_ERROR(state->CopyOwned(state->anchor_memory.get(), replica.theta));
   }
   if (state->KeepsBase()) {
-    LONGWAVE_ASSIGN_OR_RETURN(state->base, DeviceFloats::Create(ops, parameters));
+    LONGWAVE_ASSIGN_OR_RETURN(state->base, allocate());
   }
   if (options.update == UpdateKind::kNesterov) {
-    LONGWAVE_ASSIGN_OR_RETURN(state->velocity, DeviceFloats::Create(ops, parameters));
+    LONGWAVE_ASSIGN_OR_RETURN(state->velocity, allocate());
   }
   for (uint32_t s = 0; s < layout->segments().size(); ++s) {
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout up,
@@ -84,7 +92,17 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   return std::unique_ptr<SyncPipeline>(new SyncPipeline(std::move(state)));
 }
 
+absl::Status SyncPipeline::State::CopyOwned(float* to, const float* from) const {
+  for (const auto& [begin, end] : owned_elements) {
+    LONGWAVE_RETURN_IF_ERROR(
+        ops->copy(exec, to + begin, from + begin, (end - begin) * sizeof(float)));
+  }
+  return absl::OkStatus();
+}
+
 uint32_t SyncPipeline::fragment_count() const { return state_->fragment_count(); }
+
+bool SyncPipeline::owns(uint32_t segment) const { return state_->owned.Contains(segment); }
 
 absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, double learning_rate) {
   State& state = *state_;
@@ -147,23 +165,9 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
 
 absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
+  LONGWAVE_CHECK(index % state.fragment_count() == state.fragment);
   State::Segment& segment = state.segments[index];
-  if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(state.Begin(index));
-  // On a device the next segment's encoding begins before the wait for this one, so that one is
-  // computed while the other is copied and sent.
-  const uint32_t next = index + state.fragment_count();
-  if (state.ops->on_device && next < state.segments.size() && !state.segments[next].begun &&
-      !state.segments[next].taken) {
-    LONGWAVE_RETURN_IF_ERROR(state.Begin(next));
-  }
-  LONGWAVE_RETURN_IF_ERROR(state.Finish(state.Slot(index)));
-  segment.begun = false;
-  if (segment.report.nonfinite_tile != EncodeReport::kNone) {
-    return absl::DataLossError(absl::StrCat(
-        "round ", state.round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
-        ": the signal has a NaN or an infinity, wanted finite numbers"));
-  }
+  if (state.owned.Contains(index)) LONGWAVE_RETURN_IF_ERROR(state.FinishEncoding(index));
   segment.taken = true;
   segment.given_back = false;
   const double norm = std::sqrt(segment.report.sent_square_sum);
@@ -173,14 +177,32 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
                                             ", wanted at most that of the largest fp32"));
   }
   segment.accounted_before = std::exchange(segment.accounted, state.round + 1);
-  return Push{.payload = Buffer(*segment.payload, segment.payload),
-              .norm = static_cast<float>(norm),
-              .accounted = segment.accounted_before};
+  Push push{.payload = {}, .norm = static_cast<float>(norm), .accounted = segment.accounted_before};
+  if (state.owned.Contains(index)) push.payload = Buffer(*segment.payload, segment.payload);
+  return push;
+}
+
+absl::Status SyncPipeline::State::FinishEncoding(uint32_t index) {
+  Segment& segment = segments[index];
+  if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(Begin(index));
+  // On a device the next segment's encoding begins before the wait for this one, so that one is
+  // computed while the other is copied and sent.
+  const uint32_t next = index + fragment_count();
+  if (ops->on_device && owned.Contains(next) && !segments[next].begun && !segments[next].taken)
+    LONGWAVE_RETURN_IF_ERROR(Begin(next));
+  LONGWAVE_RETURN_IF_ERROR(Finish(Slot(index)));
+  segment.begun = false;
+  if (segment.report.nonfinite_tile == EncodeReport::kNone) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("round ", round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
+                   ": the signal has a NaN or an infinity, wanted finite numbers"));
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {
-  const Segment& segment = segments[index];
-  return Restore(index, segment.round, segment.up, *segment.payload);
+  Segment& segment = segments[index];
+  if (owned.Contains(index)) return Restore(index, segment.round, segment.up, *segment.payload);
+  segment.given_back = true;
+  return absl::OkStatus();
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index, uint32_t of_round,
@@ -210,7 +232,7 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
 
 absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
+  LONGWAVE_CHECK(index % state.fragment_count() == state.fragment);
   State::Segment& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
   // A snapshot may have led beyond the round, whose update must not be applied twice.
@@ -227,6 +249,10 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
 absl::Status SyncPipeline::State::Update(uint32_t index, uint32_t at_round, double at_learning_rate,
                                          const Buffer& update) {
   Segment& segment = segments[index];
+  if (!owned.Contains(index)) {
+    segment.anchor_round = at_round + 1;
+    return absl::OkStatus();
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(update.bytes()));
   std::optional<PayloadLayout>& merged = segment.merged;
   if (!merged.has_value() || merged->format() != format) {
@@ -271,8 +297,8 @@ absl::Status SyncPipeline::State::Blend() {
 
 absl::Status SyncPipeline::EndFragment() {
   State& state = *state_;
-  for (size_t s = state.fragment; s < state.segments.size(); s += state.fragment_count()) {
-    if (!state.segments[s].applied) {
+  for (uint32_t s = state.owned.begin; s < state.owned.end; ++s) {
+    if (s % state.fragment_count() == state.fragment && !state.segments[s].applied) {
       return absl::FailedPreconditionError(
           absl::StrCat("round ", state.round, " ends without the merged update of segment ", s));
     }
@@ -284,37 +310,44 @@ absl::Status SyncPipeline::EndFragment() {
 absl::Status SyncPipeline::SwapAnchor() {
   State& state = *state_;
   if (!state.InParts()) return absl::OkStatus();
-  const uint64_t parameters = state.layout->parameter_count();
   if (state.swap.get() == nullptr) {
-    LONGWAVE_ASSIGN_OR_RETURN(state.swap,
-                              DeviceFloats::Create(state.ops, std::min(parameters, kSwapElements)));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        state.swap,
+        DeviceFloats::Create(state.ops, std::min(state.layout->parameter_count(), kSwapElements)));
   }
   const auto copy = [&](float* to, const float* from, uint64_t count) {
     return state.ops->copy(state.exec, to, from, count * sizeof(float));
   };
-  for (uint64_t begin = 0; begin < parameters; begin += kSwapElements) {
-    const uint64_t count = std::min(kSwapElements, parameters - begin);
-    float* const theta = state.replica.theta + begin;
-    float* const anchor = state.anchor() + begin;
-    LONGWAVE_RETURN_IF_ERROR(copy(state.swap.get(), theta, count));
-    LONGWAVE_RETURN_IF_ERROR(copy(theta, anchor, count));
-    LONGWAVE_RETURN_IF_ERROR(copy(anchor, state.swap.get(), count));
+  for (const ElementRange& range : state.owned_elements) {
+    for (uint64_t begin = range.begin; begin < range.end; begin += kSwapElements) {
+      const uint64_t count = std::min(kSwapElements, range.end - begin);
+      float* const theta = state.replica.theta + begin;
+      float* const anchor = state.anchor() + begin;
+      LONGWAVE_RETURN_IF_ERROR(copy(state.swap.get(), theta, count));
+      LONGWAVE_RETURN_IF_ERROR(copy(theta, anchor, count));
+      LONGWAVE_RETURN_IF_ERROR(copy(anchor, state.swap.get(), count));
+    }
   }
   return state.ops->wait(state.exec);
 }
 
 absl::StatusOr<std::vector<uint64_t>> SyncPipeline::Hashes() {
   State& state = *state_;
-  const size_t segments = state.segments.size();
+  const uint32_t segments = state.owned.end - state.owned.begin;
+  if (segments == 0) return std::vector<uint64_t>();
   std::vector<std::vector<uint64_t>> of_arrays;
   for (const float* array : state.SegmentArrays()) {
     std::vector<uint64_t>& hashes = of_arrays.emplace_back(segments);
-    const HashArgs args = {.layout = state.layout, .theta = array, .hashes = hashes};
+    const HashArgs args = {.layout = state.layout,
+                           .segment_begin = state.owned.begin,
+                           .theta = array,
+                           .hashes = hashes};
     LONGWAVE_RETURN_IF_ERROR(state.ops->hash(state.exec, args));
   }
   std::vector<uint64_t> hashes;
-  for (size_t s = 0; s < segments; ++s) {
+  for (uint32_t s = 0; s < segments; ++s) {
     std::vector<uint64_t> of_segment;
+    of_segment.reserve(of_arrays.size());
     for (const std::vector<uint64_t>& all : of_arrays) of_segment.push_back(all[s]);
     hashes.push_back(StateHash(of_segment));
   }

@@ -65,10 +65,21 @@ class SyncPipeline {
  public:
   // InvalidArgument: options that do not fit each other or the backend. ResourceExhausted: memory,
   // naming the bytes wanted. `layout` and `ops` outlive the pipeline. The anchor starts as `theta`.
+  // owned: this pipeline has memory for these segments alone, and neither reads nor writes the
+  // others' part of θ and the gradient. Of the others it keeps the rounds, without payloads, so
+  // that the ranks of a node, which own one range each, take the same decisions. Payloads do not
+  // depend on it.
   static absl::StatusOr<std::unique_ptr<SyncPipeline>> Create(const SyncOptions& options,
                                                               const Layout* layout,
                                                               const KernelOps* ops, Exec exec,
-                                                              ReplicaView replica);
+                                                              ReplicaView replica,
+                                                              SegmentRange owned);
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Create(const SyncOptions& options,
+                                                              const Layout* layout,
+                                                              const KernelOps* ops, Exec exec,
+                                                              ReplicaView replica) {
+    return Create(options, layout, ops, exec, replica, AllSegments(*layout));
+  }
   ~SyncPipeline();
   SyncPipeline(const SyncPipeline&) = delete;
   SyncPipeline& operator=(const SyncPipeline&) = delete;
@@ -106,6 +117,8 @@ class SyncPipeline {
   // Updates θ from the fragment's part of the anchor. FailedPrecondition: a segment is missing.
   absl::Status EndFragment();
 
+  bool owns(uint32_t segment) const;
+
   // The first round whose update is not in the segment's anchor.
   uint32_t anchor_round(uint32_t segment) const;
 
@@ -133,14 +146,15 @@ class SyncPipeline {
   uint32_t segment_arrays() const;
   uint64_t segment_elements(uint32_t segment) const;
 
-  // The whole residual momentum in the transform's domain, [coefficient_count], in host memory.
-  // Zeros where the next Encode drops the residual (β = 0), except in `unsettled` segments, whose
-  // last encoding may be returned. FailedPrecondition: a fragment is half encoded.
+  // The residual momentum in the transform's domain, the owned segments' coefficients, in host
+  // memory. Zeros where the next Encode drops the residual (β = 0), except in `unsettled` segments,
+  // whose last encoding may be returned. FailedPrecondition: a fragment is half encoded.
   absl::StatusOr<std::vector<float>> ExportMomentum(std::span<const uint32_t> unsettled = {});
   // Loads an earlier process's export. `unsettled`: segments whose last contribution by that
   // process has an unknown fate; with β = 0 the next Encode of all others takes the loaded values
   // along. accounted: that process's, by segment, before it encoded those of `round`.
-  // InvalidArgument: the number of coefficients, or one that is not finite.
+  // Entries of segments that are not owned have no effect. InvalidArgument: the number of
+  // coefficients, or one that is not finite.
   absl::Status LoadMomentum(std::span<const float> momentum,
                             std::span<const uint32_t> unsettled = {},
                             std::span<const uint32_t> accounted = {}, uint32_t round = 0);
@@ -158,12 +172,12 @@ class SyncPipeline {
   // anchor.
   absl::Status SwapAnchor();
 
-  // StateHash of each segment's shared parameters and their velocity.
+  // StateHash of each owned segment's shared parameters and their velocity.
   absl::StatusOr<std::vector<uint64_t>> Hashes();
 
-  // The start with all merged updates, in the backend's memory.
+  // The start with all merged updates, and the residual momentum in the transform's domain, flat in
+  // the backend's memory. Only the elements that this process owns are there.
   const float* anchor() const;
-  // The residual momentum in the transform's domain, [coefficient_count].
   const float* momentum() const;
   const EncodeReport& report(uint32_t segment) const;
 

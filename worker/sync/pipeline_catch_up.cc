@@ -35,7 +35,6 @@ uint32_t SyncPipeline::anchor_round(uint32_t segment) const {
 absl::Status SyncPipeline::CatchUp(uint32_t index, uint32_t round, double learning_rate,
                                    const Buffer& merged) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size());
   LONGWAVE_RETURN_IF_ERROR(state.CheckCatchesUp());
   if (const uint32_t wanted = state.segments[index].anchor_round; round != wanted) {
     return absl::FailedPreconditionError(absl::StrCat("segment ", index,
@@ -51,8 +50,7 @@ absl::Status SyncPipeline::AdoptAnchor() {
     if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
   }
   if (!state.InPlace()) {
-    LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta, state.anchor(),
-                                             state.layout->parameter_count() * sizeof(float)));
+    LONGWAVE_RETURN_IF_ERROR(state.CopyOwned(state.replica.theta, state.anchor()));
   }
   return state.ops->wait(state.exec);
 }
@@ -61,7 +59,7 @@ absl::Status SyncPipeline::AdoptAnchor(std::span<const uint32_t> segments) {
   State& state = *state_;
   if (state.InPlace()) return absl::OkStatus();
   for (const uint32_t segment : segments) {
-    LONGWAVE_CHECK(segment < state.segments.size());
+    if (!state.owned.Contains(segment)) continue;
     for (const auto& [begin, end] : SegmentElements(*state.layout, segment)) {
       LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta + begin,
                                                state.anchor() + begin,
@@ -81,6 +79,7 @@ uint64_t SyncPipeline::segment_elements(uint32_t segment) const {
 
 absl::StatusOr<std::vector<std::vector<float>>> SyncPipeline::ExportSegment(uint32_t segment) {
   State& state = *state_;
+  LONGWAVE_CHECK(state.owned.Contains(segment));
   const std::vector<ElementRange> ranges = SegmentElements(*state.layout, segment);
   std::vector<std::vector<float>> arrays;
   for (const float* from : state.SegmentArrays()) {
@@ -99,8 +98,11 @@ absl::StatusOr<std::vector<std::vector<float>>> SyncPipeline::ExportSegment(uint
 absl::Status SyncPipeline::LoadSegment(uint32_t segment, uint32_t round,
                                        std::span<const std::vector<float>> arrays) {
   State& state = *state_;
-  LONGWAVE_CHECK(segment < state.segments.size());
   LONGWAVE_RETURN_IF_ERROR(state.CheckCatchesUp());
+  if (!state.owned.Contains(segment)) {
+    state.segments[segment].anchor_round = round;
+    return absl::OkStatus();
+  }
   const std::vector<float*> targets = state.SegmentArrays();
   if (arrays.size() != targets.size()) {
     return absl::InvalidArgumentError(absl::StrCat("segment ", segment, ": got ", arrays.size(),
@@ -135,17 +137,18 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(
         absl::StrCat("momentum: got an export while segment ", s, " of round ", state.round,
                      " is encoded, wanted that it is taken before"));
   }
-  std::vector<float> momentum(state.layout->coefficient_count());
-  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, momentum.data(), state.momentum.get(),
-                                           momentum.size() * sizeof(float)));
+  const uint64_t first = state.CoefficientBegin();
+  std::vector<float> momentum(state.CoefficientEnd() - first);
+  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(
+      state.exec, momentum.data(), state.momentum.get() + first, momentum.size() * sizeof(float)));
   LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
   // Segments whose residual matters to the next encoding, or to a return of the last one.
   std::vector<bool> keeps(state.segments.size(), state.options.beta != 0);
   for (const uint32_t s : unsettled) keeps[s] = true;
-  for (uint32_t s = 0; s < state.segments.size(); ++s) {
+  for (uint32_t s = state.owned.begin; s < state.owned.end; ++s) {
     if (keeps[s] || state.segments[s].given_back) continue;
-    const Segment& segment = state.layout->segments()[s];
-    std::fill_n(momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin),
+    const Segment& segment = state.PlaceOf(s);
+    std::fill_n(momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin - first),
                 segment.coefficient_count, 0.0f);
   }
   return momentum;
@@ -155,10 +158,10 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
                                         std::span<const uint32_t> unsettled,
                                         std::span<const uint32_t> accounted, uint32_t round) {
   State& state = *state_;
-  if (momentum.size() != state.layout->coefficient_count()) {
-    return absl::InvalidArgumentError(absl::StrCat("momentum: got ", momentum.size(),
-                                                   " coefficients, wanted ",
-                                                   state.layout->coefficient_count()));
+  const uint64_t first = state.CoefficientBegin();
+  if (const uint64_t wanted = state.CoefficientEnd() - first; momentum.size() != wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("momentum: got ", momentum.size(), " coefficients, wanted ", wanted));
   }
   const auto bad = std::find_if(momentum.begin(), momentum.end(),
                                 [](float value) { return !std::isfinite(value); });
@@ -166,8 +169,8 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
     return absl::InvalidArgumentError(absl::StrCat("momentum: coefficient ", bad - momentum.begin(),
                                                    " is ", *bad, ", wanted finite numbers"));
   }
-  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get(), momentum.data(),
-                                           momentum.size() * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get() + first,
+                                           momentum.data(), momentum.size() * sizeof(float)));
   // A checkpoint does not say which were returned: the residuals of the others are zeros in it.
   for (State::Segment& segment : state.segments) segment.given_back = true;
   for (const uint32_t segment : unsettled) {
@@ -191,7 +194,11 @@ std::vector<uint32_t> SyncPipeline::Accounted() const {
 
 absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
   State& state = *state_;
-  LONGWAVE_CHECK(segment < state.segments.size());
+  if (!state.owned.Contains(segment)) {
+    state.segments[segment].GiveBackAccounted(round);
+    state.segments[segment].given_back = true;
+    return absl::OkStatus();
+  }
   // With topk a worker may restart with another k and codec than the payload's.
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload.bytes()));
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadLayout form,
@@ -203,9 +210,9 @@ absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const B
 
 absl::Status SyncPipeline::DropResidual(uint32_t index) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size());
-  const Segment& segment = state.layout->segments()[index];
   state.segments[index].accounted = 0;
+  if (!state.owned.Contains(index)) return absl::OkStatus();
+  const Segment& segment = state.PlaceOf(index);
   const std::vector<float> nothing(segment.coefficient_count);
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec,
                                            state.momentum.get() + segment.coefficient_begin,

@@ -57,6 +57,7 @@ struct SyncPipeline::State {
   const KernelOps* ops;
   Exec exec;
   ReplicaView replica;
+  SegmentRange owned;          // all arrays below have these segments' parts alone
   DeviceFloats anchor_memory;  // for a pseudo-gradient; a gradient's anchor is the replica itself
   DeviceFloats base;           // θᵢ at the last signals, for an overlap with blend
   DeviceFloats swap;           // from the first SwapAnchor on
@@ -64,7 +65,8 @@ struct SyncPipeline::State {
   DeviceFloats velocity;
   std::vector<Segment> segments;
   std::array<bool, kEncodeSlots> under_way = {};    // slots with an encoding under way
-  std::vector<std::vector<ElementRange>> elements;  // of each fragment
+  std::vector<std::vector<ElementRange>> elements;  // of each fragment, owned
+  std::vector<ElementRange> owned_elements;         // of all fragments
   uint32_t round = 0;
   uint32_t fragment = 0;
   double learning_rate = 0;
@@ -72,6 +74,16 @@ struct SyncPipeline::State {
   float* anchor() const { return options.pseudo_gradient ? anchor_memory.get() : replica.theta; }
 
   uint32_t fragment_count() const { return static_cast<uint32_t>(elements.size()); }
+  const longwave::Segment& PlaceOf(uint32_t segment) const { return layout->segments()[segment]; }
+  // The owned coefficients, a contiguous part of the momentum.
+  uint64_t CoefficientBegin() const {
+    return owned.begin == owned.end ? 0 : PlaceOf(owned.begin).coefficient_begin;
+  }
+  uint64_t CoefficientEnd() const {
+    if (owned.begin == owned.end) return 0;
+    const longwave::Segment& last = PlaceOf(owned.end - 1);
+    return last.coefficient_begin + last.coefficient_count;
+  }
   bool InPlace() const { return !options.pseudo_gradient; }
   bool InParts() const { return options.overlapped || fragment_count() > 1; }
   bool KeepsBase() const { return options.overlapped && options.blend > 0; }
@@ -98,10 +110,14 @@ struct SyncPipeline::State {
   }
   // Enqueues the segment's encoding.
   absl::Status Begin(uint32_t index);
+  // Waits for the segment's encoding, which begins here if it has not. Errors as Encode.
+  absl::Status FinishEncoding(uint32_t index);
   // Reverts an encoding that was begun and will not be sent.
   absl::Status Drop(uint32_t index);
   // Returns the contribution of the segment's last encoding to the residual.
   absl::Status Restore(uint32_t index);
+  // Copies all owned elements of a flat array.
+  absl::Status CopyOwned(float* to, const float* from) const;
   // θ ← anchor + blend·(θ − base) over the fragment's elements.
   absl::Status Blend();
 

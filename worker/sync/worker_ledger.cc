@@ -61,6 +61,7 @@ void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& wai
 }
 
 void WorkerLedger::TakeRequestFrame(const FrameHeader& header) {
+  if (!options_.owned.Contains(header.segment)) return;
   if (header.round == 0) {
     ForgetPosition(header.segment);
     positions_.push_back({.segment = header.segment, .epoch = header.epoch});

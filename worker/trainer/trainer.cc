@@ -15,6 +15,8 @@
 namespace longwave {
 namespace {
 
+// How long the ranks of a node wait until rank 0 has written the weights.
+constexpr absl::Duration kWritePatience = absl::Hours(1);
 // Limit of the wait for a final report that says why this worker ends.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
 
@@ -35,9 +37,17 @@ Trainer::Trainer(TrainerParts parts)
 
 absl::StatusOr<FinalReport> Trainer::Run() {
   absl::StatusOr<FinalReport> report = TrainToTheEnd();
+  // The other ranks of a node may wait for this one in the middle of a step.
+  if (parts_.member.node != nullptr && !report.ok() && !absl::IsCancelled(report.status()))
+    parts_.member.node->Fail(report.status());
   const ControlPlane& control = *parts_.member.control;
-  // If the run goes on, a stopped worker leaves the weights to the others.
-  const bool run_goes_on = absl::IsCancelled(report.status()) && !control.has_ended();
+  // If the run goes on, a stopped worker leaves the weights to the others, and so does a node of
+  // which a rank has ended or hangs. A worker without state cannot come back, and the coordinator
+  // may be gone.
+  const bool lacks_ranks = parts_.tensors != nullptr && absl::IsUnavailable(report.status());
+  const bool run_goes_on =
+      lacks_ranks ||
+      (parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended());
   if (report.ok() || run_goes_on || !control.directive().validates) return report;
   const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
   const absl::StatusOr<std::string> written = WriteWeights(steps);
@@ -57,6 +67,7 @@ absl::StatusOr<FinalReport> Trainer::TrainToTheEnd() {
 
 absl::StatusOr<bool> Trainer::Step() {
   learning_rate_ = member_.learning_rate();
+  if (!is_whole_) LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
   Batch batch;
   {
     const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kData));
@@ -73,7 +84,29 @@ absl::StatusOr<bool> Trainer::Step() {
   if (config_.sync.signal == SignalKind::kPseudoGradient)
     LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
   metrics_.ShowLearningRate(learning_rate_);
-  return member_.StepDone(batch.targets.size(), loss);
+  const bool counts = parts_.tensors == nullptr || parts_.tensors->node().rank == 0;
+  absl::StatusOr<bool> trains = member_.StepDone(counts ? batch.targets.size() : 0, loss);
+  is_whole_ = !member_.has_moved();
+  return trains;
+}
+
+absl::Status Trainer::SpreadTheta() {
+  is_whole_ = true;
+  if (parts_.tensors == nullptr) return absl::OkStatus();
+  return Spread(*parts_.tensors, parts_.tensors->owned(), parts_.replica->parameter_count(),
+                parts_.replica->theta());
+}
+
+absl::Status Trainer::SpreadGradient() {
+  const bool is_used = config_.train.clip_norm > 0 || config_.train.optimizer == "muon";
+  if (parts_.tensors == nullptr || !is_used) return absl::OkStatus();
+  return Spread(*parts_.tensors, parts_.tensors->owned(), parts_.replica->parameter_count(),
+                parts_.replica->gradient());
+}
+
+absl::Status Trainer::SwapAnchor() {
+  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
+  return SpreadTheta();
 }
 
 absl::Status Trainer::FragmentApplied() {
@@ -100,6 +133,7 @@ absl::Status Trainer::EndRound(RoundReport* report) {
 }
 
 absl::Status Trainer::ClipGradient() {
+  LONGWAVE_RETURN_IF_ERROR(SpreadGradient());
   if (config_.train.clip_norm == 0) return absl::OkStatus();  // nothing uses the norm
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
   LONGWAVE_ASSIGN_OR_RETURN(
@@ -111,11 +145,22 @@ absl::Status Trainer::ClipGradient() {
 
 absl::Status Trainer::InnerStep(double learning_rate) {
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
-  return parts_.optimizer->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
+  float* const theta = parts_.replica->theta();
+  LONGWAVE_RETURN_IF_ERROR(
+      parts_.optimizer->Step(parts_.replica->gradient(), learning_rate, theta));
+  if (parts_.tensors == nullptr) return absl::OkStatus();
+  // The rank that steps an element need not be the one that syncs it.
+  return Spread(*parts_.tensors, parts_.optimizer->stepped(), parts_.replica->parameter_count(),
+                theta);
 }
 
 absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
-  const float* const anchor = parts_.member.pipeline->anchor();
+  const float* anchor = parts_.member.pipeline->anchor();
+  if (parts_.tensors != nullptr) {
+    LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->AdoptAnchor());
+    LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
+    anchor = parts_.replica->theta();
+  }
   if (!ops_.on_device) return anchor;
   copy->resize(parts_.replica->parameter_count());
   LONGWAVE_RETURN_IF_ERROR(ops_.copy(exec_, copy->data(), anchor, copy->size() * sizeof(float)));
@@ -130,9 +175,9 @@ absl::Status Trainer::Validate(uint32_t round) {
   member_.SetPhase(WorkerPhase::kValidating);
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
   // The anchor takes θ's place for the validation, where training has gone on from it.
-  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(SwapAnchor());
   const absl::StatusOr<double> validated = ValidationLoss();
-  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(SwapAnchor());
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
   validation_loss_ = loss;
   metrics_.ShowValidationLoss(loss);
@@ -176,7 +221,10 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
     LONGWAVE_RETURN_IF_ERROR(validated);
   }
   report.validation_loss = validation_loss_;
-  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, WriteWeights(config_.run.steps));
+  const absl::StatusOr<std::string> written = WriteWeights(config_.run.steps);
+  if (parts_.member.node != nullptr)
+    LONGWAVE_RETURN_IF_ERROR(parts_.member.node->Agree(written.status(), kWritePatience));
+  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, written);
   return report;
 }
 
@@ -184,6 +232,7 @@ absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
   std::string file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
   std::vector<float> copy;
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
+  if (parts_.tensors != nullptr && parts_.tensors->node().rank > 0) return file;
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(file, config_, parts_.replica->manifest(), *parts_.member.layout, theta, steps));
   Log(LogLevel::kInfo, absl::StrCat("wrote ", file, ", the model after step ", steps));
@@ -195,7 +244,8 @@ absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) {
 }
 
 absl::Status Trainer::Load(std::span<const NamedBlob> blobs) {
-  return LoadOptimizer(blobs, ops_, exec_, parts_.optimizer);
+  const NodeRank node = parts_.tensors == nullptr ? NodeRank{} : parts_.tensors->node();
+  return LoadOptimizer(blobs, ops_, exec_, *parts_.member.layout, node, parts_.optimizer);
 }
 
 }  // namespace longwave

@@ -29,6 +29,7 @@ namespace longwave {
 namespace {
 
 constexpr char kTorchDdp[] = "torch-ddp";
+constexpr char kTorchHsdp[] = "torch-hsdp";
 constexpr char kNone[] = "none";
 // Measured steps or rounds of a baseline at a shaped link; PyTorch's first step is not counted.
 constexpr uint32_t kTimedSteps = 2;
@@ -49,6 +50,8 @@ absl::StatusOr<std::string> OwnFolder() {
   return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
 }
 
+bool IsTorch(absl::string_view baseline) { return baseline == kTorchDdp || baseline == kTorchHsdp; }
+
 void Say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
@@ -56,9 +59,10 @@ void Say(const std::string& text) {
 
 class LinkBench {
  public:
-  LinkBench(const BenchLinkOptions& options, RunConfig config, std::string binaries,
-            std::string folder, int interrupt_fd)
+  LinkBench(const BenchLinkOptions& options, RunConfig config, RunConfig baseline_config,
+            std::string binaries, std::string folder, int interrupt_fd)
       : options_(options),
+        baseline_config_(std::move(baseline_config)),
         binaries_(std::move(binaries)),
         folder_(std::move(folder)),
         interrupt_fd_(interrupt_fd) {
@@ -96,13 +100,13 @@ class LinkBench {
       if (name == kNone) continue;
       LinkBaseline baseline{.name = name, .unit = "step"};
       const absl::Status status =
-          name == kTorchDdp ? MeasureTorch(&baseline) : MeasurePreset(name, &baseline);
+          IsTorch(name) ? MeasureTorch(&baseline) : MeasurePreset(name, &baseline);
       if (absl::IsCancelled(status)) return status;
       // A baseline that fails is no reason to lose the rest; the end says that it did. Without a
       // torch there is none to fail.
       if (!status.ok()) {
         baseline.why_not_measured = std::string(status.message());
-        if (name != kTorchDdp || !options_.torch_python.empty()) {
+        if (!IsTorch(name) || !options_.torch_python.empty()) {
           failed.Update(absl::Status(status.code(), absl::StrCat(name, ": ", status.message())));
         }
       }
@@ -168,7 +172,7 @@ class LinkBench {
 
   // Seconds of an all-reduce of 32 bit gradients around a ring.
   double TorchTraffic(double mbit) const {
-    const double workers = figures_.config.run.workers;
+    const double workers = baseline_config_.run.workers;
     const double megabits = 8e-6 * 4 * static_cast<double>(figures_.parameters);
     return mbit > 0 ? megabits * 2 * (workers - 1) / workers / mbit : 0;
   }
@@ -185,7 +189,7 @@ class LinkBench {
   }
 
   absl::Status MeasurePreset(const std::string& preset, LinkBaseline* baseline) {
-    LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, WithPreset(figures_.config, preset));
+    LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, WithPreset(baseline_config_, preset));
     const uint64_t inner_steps = config.sync.inner_steps;
     baseline->unit = inner_steps > 1 ? "round" : "step";
     const uint32_t warmup = std::exchange(config.train.warmup_steps, 0);  // too short for one
@@ -233,20 +237,21 @@ class LinkBench {
     if (options_.torch_python.empty()) {
       return absl::FailedPreconditionError("no --torch-python, a Python that has torch, was given");
     }
-    if (figures_.config.data.path == kCompilerHeaders) {
+    if (baseline_config_.data.path == kCompilerHeaders) {
       return absl::FailedPreconditionError("PyTorch's script wants a text, by --data");
     }
     TorchRunOptions torch{.network = network_.get(),
-                          .config = figures_.config,
+                          .config = baseline_config_,
+                          .sharded = baseline->name == kTorchHsdp,
                           .parameters = figures_.parameters,
                           .python = options_.torch_python,
                           .folder = folder_,
                           .interrupt_fd = interrupt_fd_};
     const auto run_at = [&](double rate) -> absl::StatusOr<TorchRun> {
-      torch.name = absl::StrFormat("%s-%g", kTorchDdp, rate);
+      torch.name = absl::StrFormat("%s-%g", baseline->name, rate);
       torch.timeout_s = kTorchTimeoutSeconds + 2 * TorchTraffic(rate);
       LONGWAVE_RETURN_IF_ERROR(network_->Shape(rate));
-      LONGWAVE_ASSIGN_OR_RETURN(TorchRun run, RunTorchDdp(torch));
+      LONGWAVE_ASSIGN_OR_RETURN(TorchRun run, RunTorch(torch));
       baseline->rates.push_back({.mbit = rate,
                                  .seconds_per_unit = run.SecondsPerStep(),
                                  .bytes_up_per_unit = run.BytesUpPerStep(),
@@ -267,6 +272,7 @@ class LinkBench {
   }
 
   const BenchLinkOptions& options_;
+  const RunConfig baseline_config_;
   const std::string binaries_, folder_;
   const int interrupt_fd_;
   std::unique_ptr<LinkNetwork> network_;
@@ -283,10 +289,11 @@ absl::Status CheckOptions(const BenchLinkOptions& options) {
   }
   const std::vector<std::string> presets = PresetNames();
   for (const std::string& name : options.baselines) {
-    if (name == kNone || name == kTorchDdp || std::count(presets.begin(), presets.end(), name) > 0)
+    if (name == kNone || IsTorch(name) || std::count(presets.begin(), presets.end(), name) > 0)
       continue;
     return absl::InvalidArgumentError(absl::StrCat("--baselines: got ", name, ", wanted ",
-                                                   kTorchDdp, " or a preset (ddp, diloco, …)"));
+                                                   kTorchDdp, ", ", kTorchHsdp,
+                                                   " or a preset (ddp, diloco, …)"));
   }
   return absl::OkStatus();
 }
@@ -295,6 +302,7 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
   LONGWAVE_RETURN_IF_ERROR(CheckOptions(options));
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LinkBenchConfig(options));
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig baseline, LinkBenchConfig(options, /*baseline=*/true));
   LONGWAVE_RETURN_IF_ERROR(LinkNetwork::Check());
   const std::string folder = absl::StrCat(
       std::filesystem::absolute(options.runs_dir).string(), "/bench-link-",
@@ -305,7 +313,9 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
     return absl::UnavailableError(
         absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
   }
-  return LinkBench(options, std::move(config), std::move(binaries), folder, interrupt_fd).Run();
+  return LinkBench(options, std::move(config), std::move(baseline), std::move(binaries), folder,
+                   interrupt_fd)
+      .Run();
 }
 
 }  // namespace

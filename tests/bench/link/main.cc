@@ -13,6 +13,10 @@ int main(int argc, char** argv) {
                "bench_link");
   app.add_option("--set", options.overrides, "A setting, key=value; may be given again")
       ->allow_extra_args(false);
+  app.add_option("--baseline-set", options.baseline_overrides,
+                 "A setting of the baselines alone, as a learning rate of their own; may be given "
+                 "again")
+      ->allow_extra_args(false);
   app.add_option("--data", options.data, "Text to train on: a file or a folder");
   app.add_option("--rates", options.rates, "Rates of the links, Mbit/s")
       ->delimiter(',')
@@ -24,11 +28,12 @@ int main(int argc, char** argv) {
                "Switch off TCP's loss probes (net.ipv4.tcp_early_retrans=0), as a machine behind a "
                "slow link may");
   app.add_option("--rounds", options.rounds, "Rounds of each run")->capture_default_str();
-  app.add_option("--baselines", options.baselines,
-                 "torch-ddp and presets, separated by commas; or none")
+  app.add_option(
+         "--baselines", options.baselines,
+         "torch-ddp, torch-hsdp (hybrid-sharded FSDP2) and presets, separated by commas; or none")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--torch-python", options.torch_python, "A Python that has torch, for torch-ddp");
+  app.add_option("--torch-python", options.torch_python, "A Python that has torch");
   app.add_flag("--quick", options.quick, "A GPT of 1 M parameters, H 10");
   app.add_flag("--state", options.keep_state,
                "Keep state in the runs' folders, as `longwave up` does: checkpoints and logs");

@@ -11,11 +11,10 @@
 
 namespace longwave {
 
-// The results of PyTorch's DistributedDataParallel over gloo (ddp_baseline.py) with the same model
-// and links.
+// The results of PyTorch over gloo (ddp_baseline.py) with the same model and links.
 struct TorchRun {
   std::vector<double> step_seconds;        // in order
-  std::vector<InterfaceBytes> step_bytes;  // at rank 0's data link
+  std::vector<InterfaceBytes> step_bytes;  // at worker 0's data link
   bool reached = false;                    // the target
   uint64_t steps = 0;                      // taken, or needed if it was reached
 
@@ -27,7 +26,8 @@ struct TorchRun {
 
 struct TorchRunOptions {
   const LinkNetwork* network = nullptr;
-  RunConfig config;  // the run to compare with; workers are ranks
+  RunConfig config;      // the run to compare with; PyTorch has train.ranks ranks a worker, too
+  bool sharded = false;  // hybrid-sharded FSDP2 instead of DistributedDataParallel
   uint64_t parameters = 0;
   std::string python;  // a Python that has torch
   std::string folder;  // for logs
@@ -39,9 +39,9 @@ struct TorchRunOptions {
   int interrupt_fd = -1;
 };
 
-// Runs a rank at every worker of the network. Cancelled: an interrupt. Unavailable: the Python
+// Runs the ranks at the workers of the network. Cancelled: an interrupt. Unavailable: the Python
 // cannot be run or has no torch. Aborted: a rank failed, and its last words.
-absl::StatusOr<TorchRun> RunTorchDdp(const TorchRunOptions& options);
+absl::StatusOr<TorchRun> RunTorch(const TorchRunOptions& options);
 
 // Takes in a line of the script. DataLoss: a malformed line.
 absl::Status TakeTorchLine(const std::string& line, TorchRun* run);

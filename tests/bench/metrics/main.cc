@@ -177,7 +177,7 @@ bool BenchWorker(int pages, int steps) {
   const auto layout = Layout::Create({{{"w", {1024, 1024}}}}, LayoutOptions{});
   LONGWAVE_CHECK(layout.ok());
   const NoHost host;
-  WorkerMetrics series(&metrics, &*layout, DefaultConfig(), &host);
+  WorkerMetrics series(&metrics, &*layout, DefaultConfig(), &host, 1);
   WorkerState state{.phase = WorkerPhase::kTraining};
   // The metrics calls of a trainer's step.
   const double step = Seconds([&] {

@@ -38,6 +38,7 @@ TEST(StatusJson, TellsWhatPeopleAreShown) {
   }
   status.members[1].member = {.worker = 1, .name = "w\033[2J"};
   status.members[1].state.phase = WorkerPhase::kExpelled;
+  status.members[1].state.ranks = 8;
   status.shards.resize(1);
   status.shards[0].trouble = "its disk is full";
   status.record_count = 1;
@@ -54,6 +55,8 @@ TEST(StatusJson, TellsWhatPeopleAreShown) {
   EXPECT_EQ(json["bytes_pushed"], 200);
   EXPECT_EQ(json["payload_bytes_pulled"], 320);
   EXPECT_EQ(json["workers"][1]["state"], "expelled");
+  EXPECT_EQ(json["workers"][0]["ranks"], 1);
+  EXPECT_EQ(json["workers"][1]["ranks"], 8);
   EXPECT_EQ(json["shards"][0]["state"], "trouble");
   EXPECT_EQ(json["trouble"], Json({"shard-0 takes no pushes: its disk is full"}));
   EXPECT_EQ(json["refusals"], Json({{"token", 3}}));

@@ -301,6 +301,18 @@ TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
   EXPECT_THAT(Joined(LiveLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
 }
 
+TEST(WorkerLines, ShowRanksWhereAWorkerHasSeveral) {
+  RunStatus status = Status();
+  EXPECT_THAT(Joined(WorkerLines(status)), Not(HasSubstr("ranks")));
+  status.members[0].state.ranks = 8;
+  status.members[1].state.ranks = 0;  // of a worker that does not know the field
+  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("heard  ranks\n"));
+  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("0.2 s      8\n"));
+  EXPECT_THAT(WorkerLines(status)[2], testing::EndsWith("0.2 s      1"));
+  // A narrow terminal shows them, too.
+  EXPECT_THAT(WorkerLines(status, TextStyle{.width = 40})[0], testing::EndsWith("ranks"));
+}
+
 TEST(WorkerLines, CountRoundsThatAreDone) {
   RunStatus status = Status();
   status.members.resize(1);

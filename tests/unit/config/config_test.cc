@@ -231,6 +231,8 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "data.path",
                                          "data.validation_path",
                                          "train.micro_batches",
+                                         "train.activation_checkpoints",
+                                         "train.ranks",
                                          "train.threads",
                                          "train.device",
                                          "train.autocast",
@@ -328,6 +330,12 @@ TEST(LoadConfig, RefusesAFileOfMoreThanAMebibyte) {
 TEST(ConfigReference, IsDocsConfiguration) {
   EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/configuration.md"), ConfigReference())
       << "run build/bin/longwave-config-reference > docs/configuration.md";
+}
+
+TEST(ConfigReference, NamesNoOptimizerOfAPresetWhoseUpdateIsASign) {
+  EXPECT_THAT(ConfigReference(),
+              testing::HasSubstr("\n| `train.optimizer` | muon | muon | adamw | adamw | "
+                                 "adamw |  |  | adamw | adamw |\n"));
 }
 
 }  // namespace

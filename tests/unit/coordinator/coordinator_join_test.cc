@@ -324,6 +324,23 @@ TEST_F(CoordinatorJoinTest, WhatAMemberHasDoneNeverFallsWhoeverGoesOnAsIt) {
   EXPECT_EQ(shown(6, WorkerPhase::kTraining, 50), ~uint64_t{0});
 }
 
+TEST_F(CoordinatorJoinTest, TheRanksOfANodeAreThoseOfItsLastProcess) {
+  Begin(Options(1, 1, 100));
+  const auto shown = [this](uint64_t incarnation, uint32_t ranks) {
+    WorkerHeartbeat heartbeat = Beat(0);
+    heartbeat.incarnation = incarnation;
+    heartbeat.state.ranks = ranks;
+    Step(heartbeat);
+    return Status().members.at(0).state.ranks;
+  };
+  EXPECT_EQ(Status().members.at(0).state.ranks, 1u);
+  EXPECT_EQ(shown(100, 8), 8u);
+  coordinator_.emplace(Options(1, 1, 100), coordinator_->Export(absl::UnixEpoch()));
+  EXPECT_EQ(Status().members.at(0).state.ranks, 8u);
+  Step(Returning(0, 5));
+  EXPECT_EQ(shown(5, 4), 4u);
+}
+
 TEST_F(CoordinatorJoinTest, AFinalReportIsOfTheProcessThatSentIt) {
   Begin(Options(2, 1, 1));
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));

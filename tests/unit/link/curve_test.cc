@@ -95,6 +95,7 @@ TEST_F(CurveTest, AStrangersKeyOpensNothing) {
   const auto dealer = Dial(*MakeCurveKeys());
   ASSERT_TRUE(dealer->Send(From(1), Buffer()).ok());
   ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataKey) > 0; });
+  Settle();  // the thread counts a refusal before it writes the line
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("no member's, from 127.0.0.1"));
 }
 

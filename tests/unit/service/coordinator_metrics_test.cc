@@ -122,6 +122,17 @@ TEST_F(CoordinatorMetricsTest, SaysHowTheRunIs) {
   EXPECT_EQ(metrics_.histogram("longwave_coordinator_round_seconds").Read().sum, 5);
 }
 
+TEST_F(CoordinatorMetricsTest, AddsTheRanksOfActiveMembersUp) {
+  for (const uint32_t ranks : {8, 1, 0}) {  // 0: of a worker that does not know the field
+    AddMember(ranks, 3);
+    status_.members.back().state.ranks = ranks;
+  }
+  AddMember(9, 3, WorkerPhase::kLost);
+  Refresh();
+  EXPECT_EQ(Value("longwave_coordinator_members_active"), 3);
+  EXPECT_EQ(Value("longwave_coordinator_ranks"), 10);
+}
+
 TEST_F(CoordinatorMetricsTest, CountsWhatOthersWouldHaveSent) {
   AddRecord(0, 10, 2, 1);
   AddRecord(1, 20, 3, 2);

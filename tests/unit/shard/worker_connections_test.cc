@@ -12,10 +12,13 @@ namespace {
 
 using ::testing::Pointee;
 
+// Of a connection of a worker of one device.
+constexpr WorkerConnections::Hello kHello = {.number = 1, .serves_begin = 0, .serves_end = 4};
+
 TEST(WorkerConnections, NothingIsKnownBeforeTheFirstFrame) {
   const WorkerConnections connections(4);
   EXPECT_EQ(connections.RouteOf(0), nullptr);
-  EXPECT_EQ(connections.Newest(), nullptr);
+  EXPECT_EQ(connections.Newest(0), nullptr);
   EXPECT_EQ(connections.size(), 0u);
 }
 
@@ -31,8 +34,8 @@ TEST(WorkerConnections, ASegmentGoesWhereItsLastFrameCameFrom) {
 
 TEST(WorkerConnections, ASegmentStaysWithTheConnectionOfTheLargestNumber) {
   WorkerConnections connections(4);
-  connections.Hear("new", std::nullopt, 8);
-  connections.Hear("old", std::nullopt, 7);
+  connections.Hear("new", std::nullopt, {{.number = 8}});
+  connections.Hear("old", std::nullopt, {{.number = 7}});
   connections.Hear("old", 0);
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("old"))) << "there was none";
   connections.Hear("new", 0);
@@ -54,18 +57,18 @@ TEST(WorkerConnections, CountsTheFramesOfEach) {
 
 TEST(WorkerConnections, OtherSegmentsGoByTheConnectionHeardLast) {
   WorkerConnections connections(4);
-  connections.Hear("a", 0);
-  connections.Hear("b", std::nullopt);  // a hello
+  connections.Hear("a", 0, kHello);
+  connections.Hear("b", std::nullopt, kHello);
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("a")));
   EXPECT_THAT(connections.RouteOf(3), Pointee(std::string("b")));
-  EXPECT_THAT(connections.Newest(), Pointee(std::string("b")));
+  EXPECT_THAT(connections.Newest(0), Pointee(std::string("b")));
   connections.Hear("a", 3);
-  EXPECT_THAT(connections.Newest(), Pointee(std::string("a")));
+  EXPECT_THAT(connections.Newest(0), Pointee(std::string("a")));
 }
 
 TEST(WorkerConnections, SegmentsOfAConnectionThatWentGoByAnother) {
   WorkerConnections connections(4);
-  connections.Hear("a", 0);
+  connections.Hear("a", 0, kHello);
   connections.Hear("b", 1);
   connections.Remove("b");
   connections.Remove("b");
@@ -74,7 +77,7 @@ TEST(WorkerConnections, SegmentsOfAConnectionThatWentGoByAnother) {
   EXPECT_EQ(connections.size(), 1u);
   connections.Remove("a");
   EXPECT_EQ(connections.RouteOf(0), nullptr);
-  connections.Hear("c", 2);
+  connections.Hear("c", 2, kHello);
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("c")));
 }
 
@@ -93,6 +96,28 @@ TEST(WorkerConnections, OneTooManyTakesThePlaceOfTheOneNotHeardForLongest) {
   EXPECT_EQ(connections.size(), WorkerConnections::kConnectionsMax);
   connections.Remove("peer 3");
   EXPECT_EQ(connections.size(), WorkerConnections::kConnectionsMax - 1);
+}
+
+// The shard does not know yet which segments the connection serves.
+TEST(WorkerConnections, AConnectionBeforeItsHelloServesTheSegmentsOfItsFrames) {
+  WorkerConnections connections(4);
+  connections.Hear("a", 2);
+  EXPECT_THAT(connections.RouteOf(2), Pointee(std::string("a")));
+  EXPECT_EQ(connections.RouteOf(0), nullptr);
+  EXPECT_EQ(connections.Newest(2), nullptr);
+}
+
+// Two ranks of a node have said hello, and no frame of a segment has come.
+TEST(WorkerConnections, RoutesASegmentToTheRankThatServesIt) {
+  WorkerConnections connections(4);
+  connections.Hear("rank 1", std::nullopt, {{.number = 7, .serves_begin = 2, .serves_end = 4}});
+  connections.Hear("rank 0", std::nullopt, {{.number = 9, .serves_begin = 0, .serves_end = 2}});
+  EXPECT_THAT(connections.RouteOf(1), Pointee(std::string("rank 0")));
+  EXPECT_THAT(connections.RouteOf(2), Pointee(std::string("rank 1")));
+  EXPECT_THAT(connections.Newest(3), Pointee(std::string("rank 1")));
+  connections.Remove("rank 1");
+  EXPECT_EQ(connections.RouteOf(2), nullptr);
+  EXPECT_EQ(connections.Newest(3), nullptr);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ TEST(FragmentElements, AreThoseOfTheFragmentsTilesEachOnce) {
         }
         std::vector<uint32_t> seen(layout.parameter_count(), fragments);
         for (uint32_t f = 0; f < fragments; ++f) {
-          for (const auto& [begin, end] : FragmentElements(layout, f, fragments)) {
+          for (const auto& [begin, end] :
+               FragmentElements(layout, f, fragments, AllSegments(layout))) {
             ASSERT_LT(begin, end);
             ASSERT_LE(end, layout.parameter_count());
             for (uint64_t e = begin; e < end; ++e) {
@@ -55,10 +56,11 @@ TEST(FragmentElements, AreThoseOfTheFragmentsTilesEachOnce) {
 }
 
 TEST(FragmentElements, AreOneRangeForAWholeModelAndForRunsEndToEnd) {
-  EXPECT_THAT(FragmentElements(Make(Tiling::kModel, 3), 0, 1),
-              ElementsAre(ElementRange{0, Make(Tiling::kModel, 3).parameter_count()}));
+  const Layout three = Make(Tiling::kModel, 3);
+  EXPECT_THAT(FragmentElements(three, 0, 1, AllSegments(three)),
+              ElementsAre(ElementRange{0, three.parameter_count()}));
   const Layout flat = Make(Tiling::kFlat, 2);
-  const std::vector<ElementRange> ranges = FragmentElements(flat, 1, 2);
+  const std::vector<ElementRange> ranges = FragmentElements(flat, 1, 2, AllSegments(flat));
   ASSERT_GE(ranges.size(), 2u);
   EXPECT_EQ(ranges[0], (ElementRange{2 * 4096, 4 * 4096}));
   EXPECT_EQ(ranges[1].begin, 6u * 4096);

@@ -172,7 +172,8 @@ TEST(Overlap, BlendsWhatWasLearntMeanwhileIntoTheNewAnchor) {
       std::vector<float> wanted(cluster.theta(1).begin(), cluster.theta(1).end());
       ASSERT_TRUE(cluster.Apply().ok());
       const float* anchor = cluster.pipeline(1).anchor();
-      for (const auto& [begin, end] : FragmentElements(cluster.layout(), 0, fragments)) {
+      for (const auto& [begin, end] :
+           FragmentElements(cluster.layout(), 0, fragments, AllSegments(cluster.layout()))) {
         for (uint64_t e = begin; e < end; ++e) {
           wanted[e] = std::fma(blend, wanted[e] - base[e], anchor[e]);
         }

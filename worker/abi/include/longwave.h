@@ -72,6 +72,21 @@ typedef struct lw_callbacks {
   int (*interrupted)(void* context);
 } lw_callbacks;
 
+/* One rank of a node: one of several processes of a machine, each with a device, that are one
+ * worker of the run together. All ranks join with the same options and make the same calls in the
+ * same order; each passes its own loss and tokens. A rank syncs the elements that lw_owned names,
+ * and theta moves there alone: the loop brings them to the other ranks. */
+typedef struct lw_node {
+  size_t size; /* sizeof(lw_node) */
+  uint32_t rank;
+  uint32_t ranks; /* 1 to 64 */
+  void* context;
+  /* Fills `all` with `mine` of each rank, by rank: ranks times `bytes`. Called inside other calls,
+   * by all ranks in the same order. seconds: how long the others may take. Nonzero: a rank has
+   * ended or is late; the member's call then fails with LW_UNAVAILABLE. */
+  int (*all_gather)(void* context, const void* mine, size_t bytes, void* all, double seconds);
+} lw_node;
+
 /* Strings are UTF-8 and are copied; NULL if absent. */
 typedef struct lw_options {
   size_t size;                 /* sizeof(lw_options) */
@@ -83,6 +98,7 @@ typedef struct lw_options {
   const char* const* settings; /* "key=value", for this worker only */
   size_t setting_count;
   const lw_callbacks* callbacks;
+  const lw_node* node; /* NULL: the worker is one process */
 } lw_options;
 
 /* A trained tensor. All workers of the run list the tensors in the same order. */
@@ -114,6 +130,14 @@ LW_API const char* lw_configuration(const lw_member* member);
 /* Index of the tensor's first element in the flat arrays. Negative: lw_status. */
 LW_API int64_t lw_offset(const lw_member* member, size_t tensor);
 
+typedef struct lw_range {
+  uint64_t begin; /* elements of the flat arrays: begin … end − 1 */
+  uint64_t end;
+} lw_range;
+/* The ascending ranges of elements that a rank of the node syncs; rank 0 of one process: all.
+ * Writes at most `capacity` of them, and returns their number. Negative: lw_status. */
+LW_API int64_t lw_owned(const lw_member* member, uint32_t rank, lw_range* ranges, size_t capacity);
+
 enum lw_device { LW_CPU = 0, LW_CUDA = 1 };
 /* Whether the arrays may be on the device. LW_UNAVAILABLE: library or machine lacks the device. */
 LW_API int lw_can_use(int device);
@@ -141,7 +165,7 @@ LW_API int lw_begin(lw_member* member, const lw_arrays* arrays);
 
 /* Called after an inner step, which has updated theta (or gradient). loss: finite; the worker
  * reports the mean over a round. tokens: the step's weight in the merge, 1 … tokens_max; 0:
- * tokens_max. */
+ * tokens_max. Of a node's rank: its own, at most its share of tokens_max. */
 LW_API int lw_step(lw_member* member, double loss, uint64_t tokens);
 
 /* Adds a blob to a checkpoint, inside `save`. The bytes must not change until the call that runs
@@ -178,7 +202,8 @@ LW_API void lw_stop(lw_member* member);
 LW_API int lw_finish(lw_member* member);
 /* Ends the membership before LW_OVER, so that the run does not wait for this worker. failure: the
  * reason, reported to the coordinator as a failure. NULL: the worker writes a checkpoint, leaves,
- * and may come back. */
+ * and may come back; LW_UNAVAILABLE: so does a node, but without the checkpoint, since a rank has
+ * ended, failed or gone another way. */
 LW_API int lw_leave(lw_member* member, const char* failure);
 
 /* Frees the member. If the member has neither finished nor left, or stays open when the process

@@ -35,11 +35,20 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The GPUs of a worker of the cluster if they are several, else 0. */}}
+{{- define "longwave.workerGpus" -}}
+{{- $part := .Values.workers -}}
+{{- ternary (int $part.gpu.count) 0 (and $part.gpu.enabled (ne $part.kind "None") (gt (int $part.gpu.count) 1)) -}}
+{{- end -}}
+
+{{/* The size of /dev/shm; empty: the container runtime's. */}}
+{{- define "longwave.workerSharedMemory" -}}
+{{- $gpus := include "longwave.workerGpus" . | int -}}
+{{- .Values.workers.gpu.sharedMemory | default (ternary (printf "%dGi" $gpus) "" (gt $gpus 0)) -}}
+{{- end -}}
+
 {{- define "longwave.workerResources" -}}
 {{- $resources := deepCopy .resources -}}
-{{- if gt (int .gpu.count) 1 }}
-{{- fail (printf "workers.gpu.count: got %d, wanted 1: a worker computes on one GPU; raise workers.replicas for more" (int .gpu.count)) }}
-{{- end -}}
 {{- if .gpu.enabled -}}
 {{- $gpu := dict .gpu.resource (int .gpu.count) -}}
 {{- $resources = merge (dict "limits" $gpu "requests" (deepCopy $gpu)) $resources -}}
@@ -59,6 +68,8 @@
 {{- end }}
 {{- $context := dict "root" .root "component" "worker" "part" $part "tolerations" $tolerations }}
 {{- $env := include "longwave.workerEnv" .root | fromYamlArray }}
+{{- $gpus := include "longwave.workerGpus" .root | int }}
+{{- $sharedMemory := include "longwave.workerSharedMemory" .root }}
 metadata:
   {{- include "longwave.podMetadata" $context | nindent 2 }}
 spec:
@@ -99,6 +110,9 @@ spec:
         {{- if $part.gpu.enabled }}
         - --device=cuda
         {{- end }}
+        {{- if and $gpus (not (dig "train" "ranks" 0 .root.Values.config)) }}
+        - --ranks={{ $gpus }}
+        {{- end }}
         {{- if $part.threads }}
         - --threads={{ $part.threads }}
         {{- end }}
@@ -120,6 +134,10 @@ spec:
         {{- include "longwave.containerSecurityContext" $context | nindent 8 }}
       volumeMounts:
         {{- include "longwave.volumeMounts" $context | nindent 8 }}
+        {{- if $sharedMemory }}
+        - name: shared-memory
+          mountPath: /dev/shm
+        {{- end }}
         {{- if or $part.data.existingClaim $part.data.configMap $part.objectStore.text }}
         - name: data
           mountPath: {{ $part.data.mountPath }}
@@ -127,6 +145,12 @@ spec:
         {{- end }}
   volumes:
     {{- include "longwave.volumes" $context | nindent 4 }}
+    {{- with $sharedMemory }}
+    - name: shared-memory
+      emptyDir:
+        medium: Memory
+        sizeLimit: {{ . }}
+    {{- end }}
     {{- $texts := list }}
     {{- if $part.data.existingClaim }}{{ $texts = append $texts "existingClaim" }}{{ end }}
     {{- if $part.data.configMap }}{{ $texts = append $texts "configMap" }}{{ end }}

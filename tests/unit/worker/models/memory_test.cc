@@ -106,6 +106,21 @@ TEST(WorkerMemory, CountsActivations) {
                    2 * GptActivationBytes(config.model, 1));
 }
 
+TEST(WorkerMemory, CountsOneBlocksActivationsAndEveryBlocksInputWithCheckpoints) {
+  RunConfig config = Config();
+  const auto need = [&](uint32_t layers) {
+    config.model.layers = layers;
+    const Manifest manifest = GptManifest(config.model).value();
+    return ReplicaMemory(config.model, manifest, config.train).bytes - 8 * ParameterCount(manifest);
+  };
+  const double plain_one = need(1), plain = need(24);
+  config.train.activation_checkpoints = true;
+  const double inputs = 4.0 * config.model.context * config.model.d_model;
+  EXPECT_DOUBLE_EQ(need(1), plain_one + inputs);
+  EXPECT_DOUBLE_EQ(need(24), plain_one + 24 * inputs);
+  EXPECT_LT(need(24), plain / 5);
+}
+
 TEST(WorkersHere, AreAllWhenTheCoordinatorIsLocal) {
   RunConfig config = Config();
   for (const char* local : {"127.0.0.1:7000", "localhost:7000", "[::1]:7000"}) {

@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/worker/models/replica_parts.h"
 
 namespace longwave {
@@ -45,6 +48,8 @@ at::Tensor Table() { return at::arange(kTokens * kTokens, at::kFloat).view({kTok
 
 class ScriptModelTest : public ::testing::Test {
  protected:
+  ~ScriptModelTest() override { std::remove(path_.c_str()); }
+
   ScriptModelTest() : module_("Model") {
     module_.register_attribute("training", c10::BoolType::get(), true);
   }
@@ -67,7 +72,8 @@ class ScriptModelTest : public ::testing::Test {
     return std::string(replica.status().message());
   }
 
-  const std::string path_ = ::testing::TempDir() + "/model.pt";
+  // Each test's own: ctest runs them at the same time.
+  const std::string path_ = absl::StrCat(::testing::TempDir(), "/model-", getpid(), ".pt");
   Module module_;
 };
 

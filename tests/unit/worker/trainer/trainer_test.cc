@@ -131,6 +131,7 @@ class TrainerTest : public testing::Test {
                      .replica = &replica_,
                      .optimizer = &optimizer,
                      .run_dir = run_dir_,
+                     .keeps_state = keeps_state_,
                      .member = {.config = &config_,
                                 .layout = &layout_,
                                 .ops = *ops,
@@ -142,6 +143,7 @@ class TrainerTest : public testing::Test {
     return trainer.Run();
   }
 
+  bool keeps_state_ = true;
   RunConfig config_;
   std::string run_dir_;
   QuadraticReplica replica_;
@@ -346,6 +348,14 @@ TEST_F(TrainerTest, AWorkerThatGoesLeavesTheWeightsOfARunThatGoesOnToOthers) {
   host_.on_state = [this](const WorkerState& state) { host_.stop |= state.step == 6; };
   EXPECT_TRUE(absl::IsCancelled(Run().status()));
   EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
+}
+
+// The worker cannot come back, and the coordinator may be gone.
+TEST_F(TrainerTest, AWorkerWithoutStateThatGoesWritesTheWeights) {
+  keeps_state_ = false;
+  host_.on_state = [this](const WorkerState& state) { host_.stop |= state.step == 6; };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  EXPECT_FALSE(std::filesystem::is_empty(run_dir_));
 }
 
 TEST_F(TrainerTest, WhoDoesNotValidateWritesNoWeightsOfARunThatIsStopped) {

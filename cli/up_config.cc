@@ -1,0 +1,63 @@
+// The configuration that `longwave up` makes of its options.
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cli/preflight.h"
+#include "cli/up.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "worker/data/data_files.h"
+
+namespace longwave {
+
+absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
+  if (options.config_file.empty() && !options.worker_command.has_value()) {
+    return absl::InvalidArgumentError(
+        "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
+  }
+  Overrides overrides;
+  // In front, so that --set takes precedence.
+  if (options.worker_command.has_value()) {
+    overrides = {"model.kind=external", "run.start=member"};
+  }
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  if (!options.name.empty()) overrides.push_back(absl::StrCat("run.name=", options.name));
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, options.config_file.empty()
+                                                  ? ParseConfig("{}", "the command line", overrides)
+                                                  : LoadConfig(options.config_file, overrides));
+  if (options.worker_command.has_value()) {
+    if (!options.data.has_value()) return config;
+    return absl::InvalidArgumentError(
+        "--data: got one beside --worker-command, whose workers have data of their own; wanted the "
+        "path in the command");
+  }
+  if (config.model.kind == "external") {
+    return absl::InvalidArgumentError(
+        "model.kind: got external, which longwave-worker has not; wanted --worker-command beside "
+        "it");
+  }
+  if (options.data.has_value()) {
+    if (options.data->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--data: got an empty path, wanted a file, a folder or ", kCompilerHeaders));
+    }
+    config.data.path = *options.data;
+  }
+  LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
+  for (std::string* path : {&config.model.file, &config.data.path, &config.data.validation_path}) {
+    if (path->empty() || *path == kCompilerHeaders) continue;
+    *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  return config;
+}
+
+std::string ListenAddress(const RunConfig& config) {
+  static constexpr std::string_view kAnyFreePort = "127.0.0.1:0";
+  return config.cluster.coordinator == DefaultConfig().cluster.coordinator
+             ? std::string(kAnyFreePort)
+             : config.cluster.coordinator;
+}
+
+}  // namespace longwave

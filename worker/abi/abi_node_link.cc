@@ -1,0 +1,55 @@
+#include "worker/abi/abi_node_link.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+// Most messages fit into the first gather, behind their size.
+constexpr size_t kShortBytes = 248;
+
+}  // namespace
+
+absl::StatusOr<std::string> AbiNodeLink::Gather(std::string_view mine,
+                                                absl::Duration patience) const {
+  std::string all(mine.size() * node_.ranks, 0);
+  const double seconds = absl::ToDoubleSeconds(patience);
+  if (node_.all_gather(node_.context, mine.data(), mine.size(), all.data(), seconds) == 0)
+    return all;
+  return absl::UnavailableError(
+      absl::StrCat("node: a rank has ended, or has not come within ", seconds, " s"));
+}
+
+absl::StatusOr<std::vector<std::string>> AbiNodeLink::AllGather(std::string_view mine,
+                                                                absl::Duration patience) {
+  uint64_t size = mine.size();
+  std::string first(sizeof size + kShortBytes, 0);
+  std::memcpy(first.data(), &size, sizeof size);
+  std::memcpy(first.data() + sizeof size, mine.data(), std::min(mine.size(), kShortBytes));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string shorts, Gather(first, patience));
+  std::vector<uint64_t> sizes(node_.ranks);
+  for (uint32_t r = 0; r < node_.ranks; ++r)
+    std::memcpy(&sizes[r], shorts.data() + r * first.size(), sizeof size);
+  const uint64_t longest = *std::ranges::max_element(sizes);
+  std::string longs = shorts;
+  uint64_t stride = first.size(), begin = sizeof size;
+  if (longest > kShortBytes) {
+    std::string padded(mine);
+    padded.resize(longest);
+    LONGWAVE_ASSIGN_OR_RETURN(longs, Gather(padded, patience));
+    stride = longest;
+    begin = 0;
+  }
+  std::vector<std::string> gathered;
+  for (uint32_t r = 0; r < node_.ranks; ++r)
+    gathered.push_back(longs.substr(r * stride + begin, sizes[r]));
+  return gathered;
+}
+
+}  // namespace longwave

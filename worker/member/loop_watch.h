@@ -1,0 +1,50 @@
+#ifndef LONGWAVE_WORKER_MEMBER_LOOP_WATCH_H_
+#define LONGWAVE_WORKER_MEMBER_LOOP_WATCH_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace longwave {
+
+// Notices a training loop that does not come back from an inner step. In a node the loop of rank 0
+// may wait for a rank that hangs, while the session's heartbeats go on. Thread-safe.
+class LoopWatch {
+ public:
+  // Until the first step is done nothing is known of a step's length, which may include a
+  // compilation.
+  static constexpr absl::Duration kFirstStepMax = absl::Minutes(30);
+  static constexpr int kLongestSteps = 10;
+
+  // on_hang: called once, on a thread of the watch, when a step has taken longer than `least` and
+  // kLongestSteps times the longest step before it, without the time for which this process was
+  // stopped. The watch outlives its call.
+  LoopWatch(absl::Duration least, std::function<void(absl::Duration)> on_hang);
+  ~LoopWatch();
+
+  void StepBegins();
+  void StepEnds();
+
+ private:
+  void Watch();
+  // Takes the time; with the lock held.
+  void Look();
+
+  const absl::Duration least_;
+  const std::function<void(absl::Duration)> on_hang_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closing_ = false;
+  absl::Time began_ = absl::InfiniteFuture();  // of the step under way
+  std::optional<absl::Duration> longest_;
+  absl::Time looked_;
+  std::thread thread_;  // last, since it uses all members above
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MEMBER_LOOP_WATCH_H_

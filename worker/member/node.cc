@@ -1,0 +1,308 @@
+#include "worker/member/node.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+// How long a rank waits for events of its own before it meets the others, who may have some.
+constexpr absl::Duration kEventPatience = absl::Milliseconds(2);
+// Until the run begins, rank 0 waits for other machines, and the others for rank 0. A rank that
+// ends breaks the link at once.
+constexpr absl::Duration kStartPatience = absl::Hours(24 * 365);
+
+// The events that have come, after a wait for the first.
+template <typename Event, typename Take>
+absl::Status TakeAll(Take take, absl::Duration patience, std::vector<Event>* events) {
+  for (;;) {
+    LONGWAVE_ASSIGN_OR_RETURN(std::optional<Event> event,
+                              take(events->empty() ? patience : absl::ZeroDuration()));
+    if (!event.has_value()) return absl::OkStatus();
+    events->push_back(*std::move(event));
+  }
+}
+
+// Appends the events of all ranks. This rank's own have their payloads.
+template <typename Event>
+void Append(std::vector<NodeMessage>& messages, uint32_t own_rank, std::vector<Event> own,
+            std::vector<Event> NodeMessage::*list, std::deque<Event>* queue) {
+  for (uint32_t r = 0; r < messages.size(); ++r) {
+    std::vector<Event>& events = r == own_rank ? own : messages[r].*list;
+    for (Event& event : events) queue->push_back(std::move(event));
+  }
+}
+
+template <typename Event>
+std::optional<Event> Pop(std::deque<Event>* queue) {
+  if (queue->empty()) return std::nullopt;
+  Event event = std::move(queue->front());
+  queue->pop_front();
+  return event;
+}
+
+}  // namespace
+
+Node::Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::Duration patience,
+           Histogram* meeting_seconds)
+    : link_(link),
+      stop_(stop),
+      patience_(patience),
+      meeting_seconds_(meeting_seconds),
+      rank_(link->node()),
+      owned_(SegmentsOfRank(*layout, rank_.rank, rank_.ranks)) {}
+
+void Node::Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint64_t process) {
+  exchange_ = std::move(exchange);
+  control_ = control;
+  process_ = process;
+}
+
+NodeMessage Node::Message(Meeting meeting, const absl::Status& status) const {
+  NodeMessage message;
+  message.meeting = meeting;
+  message.status = status;
+  message.stop_requested = stop_->requested();
+  if (exchange_ != nullptr) {
+    message.newest_open_round = exchange_->NewestOpenRound();
+    message.bytes = exchange_->counts();
+    message.renewals = exchange_->renewals();
+  }
+  if (control_ == nullptr) return message;
+  message.now = MonotonicNow();
+  message.directive = control_->directive();
+  message.has_ended = control_->has_ended();
+  message.stop_requested |= control_->stop_requested();
+  message.endpoints = control_->TakeNewEndpoints();
+  return message;
+}
+
+absl::StatusOr<std::vector<NodeMessage>> Node::Meet(const NodeMessage& mine,
+                                                    absl::Duration patience) {
+  // Every later meeting fails with the reason of the first that failed.
+  LONGWAVE_RETURN_IF_ERROR(failure_);
+  const absl::Time began = MonotonicNow();
+  absl::StatusOr<std::vector<NodeMessage>> messages = GatherMessages(mine, patience);
+  if (meeting_seconds_ != nullptr && exchange_ != nullptr)
+    meeting_seconds_->Observe(absl::ToDoubleSeconds(MonotonicNow() - began));
+  failure_ = messages.status();
+  if (!messages.ok()) return messages;
+  stop_requested_ = false;
+  newest_open_round_ = 0;
+  bytes_ = {};
+  renewals_ = 0;
+  for (const NodeMessage& message : *messages) {
+    stop_requested_ |= message.stop_requested;
+    newest_open_round_ = std::max(newest_open_round_, message.newest_open_round);
+    bytes_.pushed += message.bytes.pushed;
+    bytes_.pulled += message.bytes.pulled;
+    bytes_.payload_pushed += message.bytes.payload_pushed;
+    bytes_.payload_pulled += message.bytes.payload_pulled;
+    renewals_ += message.renewals;
+  }
+  const NodeMessage& first = messages->front();
+  now_ = first.now;
+  directive_ = first.directive;
+  has_ended_ = first.has_ended;
+  if (first.endpoints.has_value()) endpoints_ = first.endpoints;
+  return messages;
+}
+
+absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage& mine,
+                                                              absl::Duration patience) {
+  const Meeting meeting = mine.meeting;
+  const absl::Status own = mine.status;
+  absl::StatusOr<std::vector<std::string>> gathered = link_->AllGather(Encode(mine), patience);
+  LONGWAVE_RETURN_IF_ERROR(own);
+  LONGWAVE_RETURN_IF_ERROR(gathered.status());
+  LONGWAVE_CHECK(gathered->size() == rank_.ranks);
+  std::vector<NodeMessage> messages;
+  for (const std::string& bytes : *gathered) {
+    LONGWAVE_ASSIGN_OR_RETURN(messages.emplace_back(), DecodeNodeMessage(bytes));
+  }
+  for (uint32_t r = 0; r < messages.size(); ++r) {
+    const NodeMessage& message = messages[r];
+    if (!message.status.ok()) {
+      return absl::Status(message.status.code(),
+                          absl::StrCat("rank ", r, " of this node: ", message.status.message()));
+    }
+    if (message.meeting != meeting) {
+      // A rank that leaves while another one trains, for example.
+      return absl::UnavailableError(absl::StrCat("node: the ranks are not at the same point: rank ",
+                                                 r, " has called for meeting ",
+                                                 static_cast<int>(message.meeting), ", rank ",
+                                                 rank_.rank, " for ", static_cast<int>(meeting)));
+    }
+  }
+  return messages;
+}
+
+absl::StatusOr<Node::Start> Node::Share(const absl::StatusOr<Start>& mine) {
+  NodeMessage message = Message(Meeting::kStart, mine.status());
+  if (mine.ok()) {
+    message.run = mine->run;
+    message.worker = mine->worker;
+    message.process = mine->process;
+    message.endpoints = mine->shard_endpoints;
+    message.public_key = mine->keys.public_key;
+    message.secret_key = mine->keys.secret_key;
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message, kStartPatience));
+  const NodeMessage& first = messages[0];
+  endpoints_.reset();
+  return Start{.run = first.run,
+               .worker = first.worker,
+               .process = first.process,
+               .shard_endpoints = first.endpoints.value_or(std::vector<std::string>()),
+               .keys = {first.public_key, first.secret_key}};
+}
+
+absl::StatusOr<std::vector<uint64_t>> Node::Hashes(std::vector<uint64_t> own) {
+  NodeMessage message = Message(Meeting::kHashes);
+  message.hashes = std::move(own);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages,
+                            Meet(message, exchange_ == nullptr ? kStartPatience : patience_));
+  std::vector<uint64_t> all;
+  for (const NodeMessage& each : messages)
+    all.insert(all.end(), each.hashes.begin(), each.hashes.end());
+  return all;
+}
+
+absl::Status Node::Agree(const absl::Status& mine, absl::Duration patience) {
+  // A failure that the ranks only compare ends nobody.
+  NodeMessage message = Message(Meeting::kAgree);
+  message.hashes = {mine.ok() ? 0u : 1u};
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message, patience));
+  if (!mine.ok()) return mine;
+  for (uint32_t r = 0; r < messages.size(); ++r) {
+    if (messages[r].hashes != std::vector<uint64_t>{0})
+      return absl::AbortedError(absl::StrCat("rank ", r, " of this node could not"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Node::Step> Node::StepDone(uint64_t tokens, double loss,
+                                          std::vector<double> figures) {
+  NodeMessage message = Message(Meeting::kStep);
+  message.tokens = tokens;
+  message.loss = loss;
+  message.figures = std::move(figures);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message));
+  Step step;
+  for (const NodeMessage& each : messages) {
+    step.tokens += each.tokens;
+    step.loss += each.loss / rank_.ranks;
+    step.figures.resize(each.figures.size());
+    std::ranges::transform(step.figures, each.figures, step.figures.begin(), std::plus());
+  }
+  return step;
+}
+
+void Node::Fail(const absl::Status& failure) {
+  if (!failure_.ok()) return;
+  Meet(Message(Meeting::kEnd, failure)).status().IgnoreError();
+}
+
+absl::Status Node::MeetForEvents(NodeMessage mine) {
+  std::vector<Settled> settled = std::move(mine.settled);
+  std::vector<FetchEvent> fetched = std::move(mine.fetched);
+  // The message has no payloads, so the copies are small.
+  for (const Settled& each : settled) {
+    mine.settled.push_back({.round = each.round,
+                            .segment = each.segment,
+                            .merged = Buffer(),
+                            .fate = each.fate,
+                            .compacted = each.compacted,
+                            .open_round = each.open_round});
+  }
+  mine.fetched = fetched;
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<NodeMessage> messages, Meet(mine));
+  Append(messages, rank_.rank, std::move(settled), &NodeMessage::settled, &settled_);
+  Append(messages, rank_.rank, std::move(fetched), &NodeMessage::fetched, &fetched_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Settled>> Node::Next(absl::Duration timeout) {
+  if (settled_.empty()) {
+    std::vector<Settled> own;
+    const absl::Status taken =
+        TakeAll([this](absl::Duration patience) { return exchange_->Next(patience); },
+                std::min(timeout, kEventPatience), &own);
+    NodeMessage message = Message(Meeting::kEvents, taken);
+    message.settled = std::move(own);
+    LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
+  }
+  return Pop(&settled_);
+}
+
+absl::StatusOr<std::optional<FetchEvent>> Node::NextFetched(absl::Duration timeout) {
+  if (fetched_.empty()) {
+    std::vector<FetchEvent> own;
+    const absl::Status taken =
+        TakeAll([this](absl::Duration patience) { return exchange_->NextFetched(patience); },
+                std::min(timeout, kEventPatience), &own);
+    NodeMessage message = Message(Meeting::kEvents, taken);
+    message.fetched = std::move(own);
+    LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
+  }
+  return Pop(&fetched_);
+}
+
+void Node::DropFetched(uint32_t segment) {
+  std::erase_if(fetched_, [&](const FetchEvent& event) {
+    return std::visit([&](const auto& each) { return each.segment == segment; }, event);
+  });
+}
+
+absl::Status Node::Post(SegmentPush push) {
+  DropFetched(push.segment);
+  return owned_.Contains(push.segment) ? exchange_->Post(std::move(push)) : absl::OkStatus();
+}
+
+absl::Status Node::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) {
+  DropFetched(segment);
+  if (!owned_.Contains(segment)) return absl::OkStatus();
+  return exchange_->Fetch(segment, from_round, until_round);
+}
+
+absl::Duration Node::coordinator_silence() const {
+  return control_ == nullptr ? absl::ZeroDuration() : control_->coordinator_silence();
+}
+
+void Node::SetState(const WorkerState& state) {
+  if (control_ != nullptr) control_->SetState(state);
+}
+
+void Node::Report(RoundReport report) {
+  if (control_ != nullptr) control_->Report(std::move(report));
+}
+
+void Node::SetReadyRound(uint32_t round) {
+  if (control_ != nullptr) control_->SetReadyRound(round);
+}
+
+std::optional<std::vector<std::string>> Node::TakeNewEndpoints() {
+  return std::exchange(endpoints_, std::nullopt);
+}
+
+void Node::Finish(const FinalReport& report) {
+  if (control_ != nullptr) control_->Finish(report);
+}
+
+absl::StatusOr<bool> Node::AwaitEnd(absl::Duration patience) {
+  const absl::StatusOr<bool> own =
+      control_ == nullptr ? absl::StatusOr<bool>(false) : control_->AwaitEnd(patience);
+  NodeMessage message = Message(Meeting::kEnd, own.status());
+  message.hashes = {own.value_or(false) ? 1u : 0u};
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message));
+  return messages[0].hashes == std::vector<uint64_t>{1};
+}
+
+}  // namespace longwave
