@@ -5,10 +5,11 @@ namespace {
 
 Rows RoundRows() {
   return {
-      CounterRow("longwave_shard_pushes_total",
-                 {{"outcome",
-                   {"accepted", "duplicate", "late", "busy", "not_member", "gone", "rejected"}}},
-                 "Pushes by the answer that they got, since this process began."),
+      CounterRow(
+          "longwave_shard_pushes_total",
+          {{"outcome",
+            {"accepted", "duplicate", "late", "busy", "not_member", "compacted", "rejected"}}},
+          "Pushes by the answer that they got, since this process began."),
       CounterRow("longwave_shard_pushes_rejected_total",
                  {{"reason", {"address", "round", "weight", "norm", "payload"}}},
                  "Rejected pushes by what was wrong: another run's or shard's, of a round that is "

@@ -56,8 +56,26 @@ TEST_F(ShardMetricsTest, CountsPushesByTheirAnswer) {
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"accepted"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"late"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"rejected"}), 1);
-  EXPECT_EQ(Counted("longwave_shard_pushes_total", {"gone"}), 0);
+  EXPECT_EQ(Counted("longwave_shard_pushes_total", {"compacted"}), 0);
   EXPECT_EQ(Counted("longwave_shard_pushes_rejected_total", {"norm"}), 1);
+}
+
+TEST_F(ShardMetricsTest, HasALabelForEachAnswerAndForEachRejection) {
+  for (const Outcome outcome :
+       {Outcome::kAccepted, Outcome::kDuplicate, Outcome::kLate, Outcome::kRejected, Outcome::kBusy,
+        Outcome::kCompacted, Outcome::kNotMember}) {
+    series_.Answered(Answer(outcome, 10, 0), At(0));
+  }
+  for (const Rejection rejection : {Rejection::kAddress, Rejection::kRound, Rejection::kWeight,
+                                    Rejection::kNorm, Rejection::kPayload}) {
+    AnswerPush rejected = Answer(Outcome::kRejected, 10, 0);
+    rejected.rejection = rejection;
+    series_.Answered(rejected, At(0));
+  }
+  EXPECT_EQ(Counted("longwave_shard_pushes_total", {"compacted"}), 1);
+  EXPECT_EQ(Counted("longwave_shard_pushes_total", {"not_member"}), 1);
+  EXPECT_EQ(Counted("longwave_shard_pushes_total", {"rejected"}), 6);
+  EXPECT_EQ(Counted("longwave_shard_pushes_rejected_total", {"payload"}), 1);
 }
 
 TEST_F(ShardMetricsTest, ACloseTakesFromTheFirstPushOn) {
