@@ -18,6 +18,7 @@
 #include "kernels/ops.h"
 #include "worker/models/device.h"
 #include "worker/models/node_tensors.h"
+#include "worker/node/collective.h"
 #include "worker/ranks.h"
 
 namespace longwave {
@@ -42,8 +43,8 @@ absl::StatusOr<absl::Duration> Shortest(absl::FunctionRef<absl::Status()> call) 
 absl::StatusOr<std::string> MeasureNode(const Ranks& ranks, const KernelOps* ops, Exec exec) {
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create({{{"measured", {1024, kElements / 1024}}}}, {}));
-  const std::unique_ptr<NodeTensors> tensors =
-      ranks.OpenTensors(&layout, ops, exec, /*metrics=*/nullptr);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<NodeTensors> tensors,
+                            ranks.OpenTensors(&layout, ops, exec, /*metrics=*/nullptr, OpenGloo));
   const absl::StatusOr<DeviceFloats> terms = DeviceFloats::Create(ops, kElements);
   const absl::StatusOr<DeviceFloats> sums = DeviceFloats::Create(ops, kElements);
   LONGWAVE_RETURN_IF_ERROR(ranks.Agree(terms.ok() ? sums.status() : terms.status()));

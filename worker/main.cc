@@ -47,6 +47,7 @@
 #include "worker/models/device.h"
 #include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
+#include "worker/node/collective.h"
 #include "worker/ranks.h"
 #include "worker/trainer/trainer.h"
 #include "worker/trainer/weights_file.h"
@@ -118,7 +119,8 @@ absl::StatusOr<Prepared> Prepare(const Ranks& ranks, const Flags& flags, const L
   const RunConfig& config = ranks.config();
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, LoadDataset(config.data, config.model));
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
-  std::unique_ptr<NodeTensors> tensors = ranks.OpenTensors(&layout, device.ops, exec, metrics);
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<NodeTensors> tensors,
+                            ranks.OpenTensors(&layout, device.ops, exec, metrics, OpenGloo));
   LONGWAVE_ASSIGN_OR_RETURN(
       std::unique_ptr<Replica> replica,
       Replica::Create(config.model, config.train, config.run.seed,

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
+#include "worker/node/collective_tensors.h"
 #include "worker/node/shared_tensors.h"
 
 namespace longwave {
@@ -72,14 +73,23 @@ absl::Status Ranks::AgreeOnDevice(const absl::StatusOr<Device>& mine) const {
   return absl::OkStatus();
 }
 
-std::unique_ptr<NodeTensors> Ranks::OpenTensors(const Layout* layout, const KernelOps* ops,
-                                                Exec exec, Metrics* metrics) const {
+absl::StatusOr<std::unique_ptr<NodeTensors>> Ranks::OpenTensors(const Layout* layout,
+                                                                const KernelOps* ops, Exec exec,
+                                                                Metrics* metrics,
+                                                                OpenCollective& open_gloo) const {
   if (node_ == nullptr) return nullptr;
-  return std::make_unique<SharedTensors>(
-      &node_->link(), node_->area(), layout, ops, exec,
-      absl::Seconds(config_.cluster.heartbeat_timeout_s), SharedTensors::kBlock,
-      metrics == nullptr ? nullptr
-                         : &metrics->counter("longwave_worker_node_tensors_seconds_total"));
+  const absl::Duration patience = absl::Seconds(config_.cluster.heartbeat_timeout_s);
+  Counter* const seconds = metrics == nullptr
+                               ? nullptr
+                               : &metrics->counter("longwave_worker_node_tensors_seconds_total");
+  if (config_.train.collectives == "gloo") {
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Collective> gloo, open_gloo(node_->link(), patience));
+    return std::make_unique<CollectiveTensors>(TensorMeeting(&node_->link(), patience),
+                                               std::move(gloo), layout, ops, exec,
+                                               SharedTensors::kBlock, seconds);
+  }
+  return std::make_unique<SharedTensors>(&node_->link(), node_->area(), layout, ops, exec, patience,
+                                         SharedTensors::kBlock, seconds);
 }
 
 bool ReportsError(uint32_t rank, const absl::Status& ended) {

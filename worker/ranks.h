@@ -16,6 +16,7 @@
 #include "worker/member/node_link.h"
 #include "worker/models/device.h"
 #include "worker/models/node_tensors.h"
+#include "worker/node/collective.h"
 #include "worker/node/node_processes.h"
 
 namespace longwave {
@@ -38,9 +39,12 @@ class Ranks {
   absl::Status Agree(const absl::Status& mine) const;
   // OK if all ranks have a device, of one kind. All ranks call.
   absl::Status AgreeOnDevice(const absl::StatusOr<Device>& mine) const;
-  // Null: alone. metrics, unless null, show the seconds of the tensors' traffic.
-  std::unique_ptr<NodeTensors> OpenTensors(const Layout* layout, const KernelOps* ops, Exec exec,
-                                           Metrics* metrics) const;
+  // Null: alone. metrics, unless null, show the seconds of the tensors' traffic. open_gloo: called
+  // with train.collectives gloo. All ranks call.
+  absl::StatusOr<std::unique_ptr<NodeTensors>> OpenTensors(const Layout* layout,
+                                                           const KernelOps* ops, Exec exec,
+                                                           Metrics* metrics,
+                                                           OpenCollective& open_gloo) const;
 
  private:
   Ranks(RunConfig config, std::unique_ptr<NodeProcesses> node)

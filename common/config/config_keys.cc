@@ -107,9 +107,8 @@ std::vector<ConfigKey> TrainKeys() {
   return {
       WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536,
                "Sequences or images of a step. A worker may have fewer than the run, whose are the "
-               "coordinator's and "
-               "the shards': a contribution weighs as many tokens as are behind it, and the shards "
-               "reject one that weighs more than the run's batch can."),
+               "coordinator's and the shards': a contribution weighs as many tokens as are behind "
+               "it, and the shards reject one that weighs more than the run's batch can."),
       WholeKey(LONGWAVE_KEY(train.micro_batches), 1, 1, 65536,
                "Parts of a step's batch that are computed one after another, their gradients added "
                "up in that order: less memory for activations."),
@@ -122,6 +121,9 @@ std::vector<ConfigKey> TrainKeys() {
                "`train.ranks`th of the micro-batches and holds its share of the optimizer, the "
                "momentum and the anchor. The weights have the same bits whatever the number, with "
                "equal micro-batches and threads, and a worker may come back with another one."),
+      ChoiceKey(LONGWAVE_KEY(train.collectives), WordChoices({"memory", "gloo"}), "memory",
+                "Tensors pass between a worker's ranks through shared memory, or by c10d over gloo "
+                "where it is built in (docs/running.md), with the same bits."),
       ChoiceKey(
           LONGWAVE_KEY(train.optimizer), WordChoices({"adamw", "muon", "sgd"}), "muon",
           "The inner optimizer. `muon`: of the hidden matrices the momentum, orthogonalised by "
@@ -189,8 +191,7 @@ std::vector<ConfigKey> SyncKeys() {
           "model",
           "`model`: 64 × 64 blocks of matrices (32 × 128 or 128 × 32 where fewer of them cover "
           "it), edges padded, and runs of 4096 of all vectors end to end. `tensor`: each tensor on "
-          "its "
-          "own, in blocks that divide it. `flat`: all parameters end to end in runs of 4096."),
+          "its own, in blocks that divide it. `flat`: all parameters end to end in runs of 4096."),
       WholeKey(LONGWAVE_KEY(sync.block), 64, 1, 64,
                "Largest side of a block and length of a run with `sync.tiling` tensor; 64 "
                "otherwise."),
@@ -233,8 +234,7 @@ std::vector<ConfigKey> SyncKeys() {
           "sgd",
           "What the merged u does to θ. `sgd`: θ − η·u. `sign`: θ − η·sign(u). `nesterov`: "
           "v ← μ·v + u, θ − η·(u + μ·v). `inner`: the inner optimizer takes u as its gradient. "
-          "`local`: "
-          "m ← m + u, θ − η·(s + β·m), each worker on its own anchor: replicas differ."),
+          "`local`: m ← m + u, θ − η·(s + β·m), each worker on its own anchor: replicas differ."),
       NumberKey(LONGWAVE_KEY(sync.eta), 1, 0, 100, "η of the update; unused with inner."),
       FlagKey(LONGWAVE_KEY(sync.follow_schedule), false,
               "Use η times the learning rate of the step instead of η."),
@@ -305,8 +305,7 @@ std::vector<ConfigKey> ClusterKeys() {
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
           "it pushes are answered `busy` and come again. Its queues may take half as much beside. "
           "0: a third of what is available at the start, or what the model leaves of it, shared by "
-          "all shards where "
-          "cluster.shard_host is a loopback address."),
+          "all shards where cluster.shard_host is a loopback address."),
       NumberKey(LONGWAVE_KEY(cluster.grace_min_s), 10, 0, 86400,
                 "Seconds that the rest of the members have at least, once a quorum (sync.quorum) "
                 "has pushed a segment. Between this and grace_max_s a shard takes the median of "

@@ -56,6 +56,11 @@ struct Flags {
   std::vector<std::string> command;  // of this process, for other ranks
 };
 
+// The model has no LibTorch, in which c10d is.
+absl::StatusOr<std::unique_ptr<Collective>> NoGloo(NodeLink&, absl::Duration) {
+  return absl::UnimplementedError("train.collectives: got gloo, wanted memory");
+}
+
 struct Model {
   Manifest manifest;
   Layout layout;
@@ -221,8 +226,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, uint32_t* rank) {
   std::printf("ready %u\n", *worker);
   std::fflush(stdout);
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
-  const std::unique_ptr<NodeTensors> tensors =
-      ranks.OpenTensors(&model.layout, ops, Exec{}, /*metrics=*/nullptr);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<NodeTensors> tensors,
+      ranks.OpenTensors(&model.layout, ops, Exec{}, /*metrics=*/nullptr, NoGloo));
   return place->End(IntegerLoop(flags, model, tensors.get(), &journal).Train(*place));
 }
 

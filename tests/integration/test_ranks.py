@@ -24,13 +24,16 @@ ENDLESS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_st
 
 
 class Ranks(IntegrationTest):
-    def check_equal(self, preset, **settings):
-        """The weights, the losses and what is sent have the same bits whatever the number of ranks."""
+    def check_equal(self, preset, nodes=((1, "memory"), (2, "memory"), (4, "memory")), **settings):
+        """The weights, the losses and what is sent have the same bits whatever the number of ranks, and whatever passes
+        their tensors."""
         settings = {"run__preset": preset, "run__workers": 1, **SETTINGS, **settings}
         wanted = None
-        for ranks in (1, 2, 4):
-            name = f"{preset}-{settings.get('sync__up__selection', '')}-{ranks}"
-            done = self.up(name=name, train__ranks=ranks, **settings)
+        for ranks, collectives in nodes:
+            name = f"{preset}-{settings.get('sync__up__selection', '')}-{ranks}-{collectives}"
+            done = self.up(name=name, train__ranks=ranks, train__collectives=collectives, **settings)
+            if "this worker is built without gloo" in done.output + done.errors:
+                self.skipTest("the worker is built without gloo")
             self.assertEqual(done.status, 0, done.output + done.errors)
             weights = formulae.read_safetensors(done.folder / "model.safetensors")
             summary = done.summary
@@ -43,6 +46,9 @@ class Ranks(IntegrationTest):
 
     def test_muon_has_the_bits_of_one_device(self):
         self.check_equal("longwave", sync__inner_steps=6)
+
+    def test_gloo_has_the_bits_of_one_device(self):
+        self.check_equal("longwave", nodes=((1, "memory"), (2, "gloo"), (4, "gloo")), sync__inner_steps=6)
 
     def test_adamw_has_the_bits_of_one_device(self):
         self.check_equal("longwave_adamw", sync__inner_steps=6)

@@ -1,23 +1,14 @@
 #include "worker/node/shared_tensors.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "worker/member/node_message.h"
 #include "worker/sync/fragments.h"
 
 namespace longwave {
 namespace {
-
-// Begins the bytes of a meeting of tensors, so that a rank that is elsewhere is noticed.
-constexpr char kTensors[] = "tensors ";
 
 std::vector<ElementRange> OwnedBy(const Layout& layout, NodeRank node) {
   return FragmentElements(layout, 0, 1, SegmentsOfRank(layout, node.rank, node.ranks));
@@ -28,43 +19,16 @@ std::vector<ElementRange> OwnedBy(const Layout& layout, NodeRank node) {
 SharedTensors::SharedTensors(NodeLink* link, std::span<std::byte> area, const Layout* layout,
                              const KernelOps* ops, Exec exec, absl::Duration patience,
                              uint64_t block, Counter* seconds)
-    : link_(link),
+    : meeting_(link, patience),
       area_(reinterpret_cast<float*>(area.data())),
       ops_(ops),
       exec_(exec),
-      patience_(patience),
       block_(block),
       seconds_(seconds),
       rank_(link->node()),
       count_(layout->parameter_count()),
       owned_(OwnedBy(*layout, rank_)) {
   LONGWAVE_CHECK(area.size() >= AreaBytes(rank_.ranks, block));
-}
-
-absl::StatusOr<std::vector<std::string>> SharedTensors::Meet(std::string_view bytes) {
-  // The writes to the area come before the meeting, and the reads after it.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  LONGWAVE_ASSIGN_OR_RETURN(
-      std::vector<std::string> all,
-      link_->AllGather(absl::StrCat(kTensors, std::string(bytes)), patience_));
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (uint32_t r = 0; r < all.size(); ++r) {
-    absl::string_view rest = all[r];
-    if (absl::ConsumePrefix(&rest, kTensors)) {
-      all[r] = std::string(rest);
-      continue;
-    }
-    // A rank that ends with an error says why in a meeting of Node.
-    const absl::StatusOr<NodeMessage> message = DecodeNodeMessage(all[r]);
-    if (message.ok() && !message->status.ok()) {
-      return absl::Status(message->status.code(),
-                          absl::StrCat("rank ", r, " of this node: ", message->status.message()));
-    }
-    return absl::InternalError(absl::StrCat("node: rank ", r,
-                                            " has not called for the tensors that rank ",
-                                            rank_.rank, " has called for"));
-  }
-  return all;
 }
 
 absl::Status SharedTensors::Copy(float* to, const float* from, uint64_t count) const {
@@ -78,7 +42,7 @@ absl::Status SharedTensors::ReduceToOwners(const float* terms, const float* befo
     const uint64_t end = std::min(begin + block_, count_);
     LONGWAVE_RETURN_IF_ERROR(Copy(PlaceOf(rank_.rank), terms + begin, end - begin));
     LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
-    LONGWAVE_RETURN_IF_ERROR(Meet({}).status());
+    LONGWAVE_RETURN_IF_ERROR(meeting_.Meet({}).status());
     while (next < owned_.size() && owned_[next].end <= begin) ++next;
     for (size_t i = next; i < owned_.size() && owned_[i].begin < end; ++i) {
       const uint64_t from = std::max(begin, owned_[i].begin), to = std::min(end, owned_[i].end);
@@ -124,7 +88,7 @@ absl::Status SharedTensors::Move(std::span<const FlatPart> given, std::span<cons
         ForParts(given, &next_given, begin, end, Half(),
                  [&](float* half, float* part, uint64_t n) { return Copy(half, part, n); }));
     LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
-    LONGWAVE_RETURN_IF_ERROR(Meet({}).status());
+    LONGWAVE_RETURN_IF_ERROR(meeting_.Meet({}).status());
     LONGWAVE_RETURN_IF_ERROR(
         ForParts(taken, &next_taken, begin, end, Half(),
                  [&](float* half, float* part, uint64_t n) { return Copy(part, half, n); }));
@@ -137,16 +101,7 @@ absl::Status SharedTensors::Move(std::span<const FlatPart> given, std::span<cons
 absl::StatusOr<std::vector<std::vector<double>>> SharedTensors::Gather(
     std::span<const double> mine) {
   const PhaseTimer timer(seconds_);
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::vector<std::string> all,
-      Meet({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double)}));
-  std::vector<std::vector<double>> values;
-  for (const std::string& bytes : all) {
-    values.emplace_back(bytes.size() / sizeof(double));
-    if (bytes.empty()) continue;  // memcpy takes no null pointer, not even for no bytes
-    std::memcpy(values.back().data(), bytes.data(), values.back().size() * sizeof(double));
-  }
-  return values;
+  return meeting_.Gather(mine);
 }
 
 }  // namespace longwave

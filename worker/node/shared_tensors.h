@@ -13,8 +13,8 @@
 #include "common/layout/layout.h"
 #include "common/metrics/metrics.h"
 #include "kernels/ops.h"
-#include "worker/member/node_link.h"
 #include "worker/models/node_tensors.h"
+#include "worker/node/tensor_meeting.h"
 
 namespace longwave {
 
@@ -57,13 +57,11 @@ class SharedTensors final : public NodeTensors {
   using CopyPart = absl::FunctionRef<absl::Status(float* in_half, float* in_part, uint64_t count)>;
   static absl::Status ForParts(std::span<const FlatPart> parts, size_t* next, uint64_t begin,
                                uint64_t end, float* half, CopyPart copy);
-  absl::StatusOr<std::vector<std::string>> Meet(std::string_view bytes);
 
-  NodeLink* const link_;
+  TensorMeeting meeting_;
   float* const area_;
   const KernelOps* const ops_;
   const Exec exec_;
-  const absl::Duration patience_;
   const uint64_t block_;
   Counter* const seconds_;
   const NodeRank rank_;

@@ -1,15 +1,18 @@
-#include "worker/node/shared_tensors.h"
+#include "worker/models/node_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/rng.h"
 #include "tests/support/thread_tensors.h"
 #include "worker/member/node_message.h"
+#include "worker/node/collective.h"
+#include "worker/node/shared_tensors.h"
 
 namespace longwave {
 namespace {
@@ -32,18 +35,32 @@ std::vector<float> Terms(uint64_t seed) {
 
 bool Equal(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
-class SharedTensorsTest : public ::testing::TestWithParam<uint32_t> {};
+enum class By { kMemory, kGloo };
 
-TEST_P(SharedTensorsTest, ReduceInTheOrderOfRanks) {
-  const uint32_t ranks = GetParam();
+class NodeTensorsTest : public ::testing::TestWithParam<std::tuple<By, uint32_t>> {
+ protected:
+  void SetUp() override {
+    if (by() != By::kGloo) return;
+    ThreadNode node(1);
+    const absl::Status opened = OpenGloo(*node.Link(0), absl::Seconds(60)).status();
+    if (absl::IsUnimplemented(opened)) GTEST_SKIP() << opened;
+  }
+  By by() const { return std::get<0>(GetParam()); }
+  uint32_t ranks() const { return std::get<1>(GetParam()); }
+  void Run(uint64_t block, const std::function<void(NodeTensors& tensors)>& body) const {
+    RunRanks(ranks(), kLayout, block, body, by() == By::kGloo ? &OpenGloo : nullptr);
+  }
+};
+
+TEST_P(NodeTensorsTest, ReduceInTheOrderOfRanks) {
   std::vector<float> before = Terms(1000), all(kCount), likewise(kCount);
   for (const bool has_before : {false, true}) {
     std::vector<float> wanted = has_before ? before : Terms(0);
-    for (uint32_t r = has_before ? 0 : 1; r < ranks; ++r) {
+    for (uint32_t r = has_before ? 0 : 1; r < ranks(); ++r) {
       const std::vector<float> terms = Terms(r);
       for (uint64_t i = 0; i < kCount; ++i) wanted[i] += terms[i];
     }
-    RunRanks(ranks, kLayout, /*block=*/1000, [&](NodeTensors& tensors) {
+    Run(/*block=*/1000, [&](NodeTensors& tensors) {
       std::vector<float> terms = Terms(tensors.node().rank);
       const float* const from = has_before ? before.data() : nullptr;
       ASSERT_TRUE(tensors.ReduceToOwners(terms.data(), from, all.data()).ok());
@@ -58,10 +75,9 @@ TEST_P(SharedTensorsTest, ReduceInTheOrderOfRanks) {
   }
 }
 
-TEST_P(SharedTensorsTest, SpreadWhatEachRankHas) {
-  const uint32_t ranks = GetParam();
+TEST_P(NodeTensorsTest, SpreadWhatEachRankHas) {
   const std::vector<float> wanted = Terms(7);
-  RunRanks(ranks, kLayout, /*block=*/333, [&](NodeTensors& tensors) {
+  Run(/*block=*/333, [&](NodeTensors& tensors) {
     for (int repeat = 0; repeat < 3; ++repeat) {
       std::vector<float> array(kCount, -1);
       for (const auto& [begin, end] : tensors.owned())
@@ -72,8 +88,8 @@ TEST_P(SharedTensorsTest, SpreadWhatEachRankHas) {
   });
 }
 
-TEST_P(SharedTensorsTest, GatherByRank) {
-  RunRanks(GetParam(), kLayout, 100, [&](NodeTensors& tensors) {
+TEST_P(NodeTensorsTest, GatherByRank) {
+  Run(/*block=*/100, [&](NodeTensors& tensors) {
     const double rank = tensors.node().rank;
     const std::vector<double> mine(tensors.node().rank, rank + 0.5);
     const auto all = tensors.Gather(mine);
@@ -85,7 +101,30 @@ TEST_P(SharedTensorsTest, GatherByRank) {
 }
 
 // Nine tiles and the bias's: of sixteen ranks some own nothing.
-INSTANTIATE_TEST_SUITE_P(Ranks, SharedTensorsTest, ::testing::Values(1, 2, 3, 4, 16));
+INSTANTIATE_TEST_SUITE_P(Memory, NodeTensorsTest,
+                         ::testing::Combine(::testing::Values(By::kMemory),
+                                            ::testing::Values(1, 2, 3, 4, 16)));
+INSTANTIATE_TEST_SUITE_P(Gloo, NodeTensorsTest,
+                         ::testing::Combine(::testing::Values(By::kGloo),
+                                            ::testing::Values(1, 2, 3, 4, 16)));
+
+TEST(CollectiveTensors, EndWhenARankHasEnded) {
+  ThreadNode node(2);
+  const auto mine = node.Link(0);
+  auto other = node.Link(1);
+  absl::StatusOr<std::unique_ptr<Collective>> its;
+  std::thread opens([&] { its = OpenGloo(*other, absl::Seconds(60)); });
+  auto gloo = OpenGloo(*mine, absl::Seconds(60));
+  opens.join();
+  if (absl::IsUnimplemented(gloo.status())) GTEST_SKIP() << gloo.status();
+  ASSERT_TRUE(gloo.ok() && its.ok());
+  its->reset();  // as the end of its process
+  std::vector<float> elements(2);
+  const std::vector<int64_t> each = {1, 1};
+  const absl::Status ended = (*gloo)->AllToAll(elements, each, elements, each);
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  EXPECT_EQ((*gloo)->AllToAll(elements, each, elements, each), ended);
+}
 
 TEST(SharedTensors, EndWithTheSentenceOfARankThatFails) {
   ThreadNode node(2);
