@@ -4,7 +4,8 @@ node_worker.py HOST:PORT NAME MODEL [STATE_DIR] prints the hash of the whole mod
 MODEL: plain, ddp or fsdp, each with an optimizer of its own; with "-gradient" behind it the run's update is the
 optimizer, with "-inner" AdamW steps with the merged gradient; "-own" gives each rank batches of its own. With
 "-patience" a rank prints the default process group's timeout. With "-dies1" rank 1's process that torchrun starts first
-dies as the tensors of a later sync are exchanged."""
+dies as the tensors of a later sync are exchanged; with "-leaves1" it leaves the loop there, at a step of its own. With
+"-alone" the ranks of a plain model do not average their gradients."""
 
 import hashlib
 import os
@@ -89,8 +90,10 @@ def main():
             data = sync.worker if "own" not in options else 100 * (sync.worker + 1) + rank
             x, y = batch(data, sync.step_number)
             loss = torch.nn.functional.mse_loss(model(x), y)
+            if f"leaves{rank}" in options and sync.step_number >= DIES_AT and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                break
             loss.backward()
-            if kind == "plain" and ranks > 1:
+            if kind == "plain" and ranks > 1 and "alone" not in options:
                 for p in model.parameters():
                     dist.all_reduce(p.grad)
                     p.grad /= ranks

@@ -27,11 +27,12 @@ std::string PlaceHere() {
 // A rank with a GPU among others without is refused before anything is computed, and rank 0 alone
 // says so.
 TEST(Ranks, ThatHaveDevicesOfOtherKindsAreRefusedInASentence) {
-  const auto ranks =
-      Ranks::Open(PlaceHere(),
-                  {"/proc/self/exe",
-                   "--gtest_filter=Ranks.ThatHaveDevicesOfOtherKindsAreRefusedInASentence"},
-                  [] { return ParseConfig("{}", "test", {"train.ranks=3", "train.micro_batches=3"}); });
+  const auto ranks = Ranks::Open(
+      PlaceHere(),
+      {"/proc/self/exe", "--gtest_filter=Ranks.ThatHaveDevicesOfOtherKindsAreRefusedInASentence"},
+      [] {
+        return ParseConfig("{}", "test", {"train.ranks=3", "train.micro_batches=3"});
+      });
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   KernelOps ops = **OpsFor(BackendKind::kCpu);
   EXPECT_EQ(ranks->AgreeOnDevice(Device{.ops = &ops}), absl::OkStatus());
