@@ -5,12 +5,13 @@ MODEL: plain, ddp or fsdp, each with an optimizer of its own; with "-gradient" b
 optimizer, with "-inner" AdamW steps with the merged gradient; "-own" gives each rank batches of its own. With
 "-patience" a rank prints the default process group's timeout. With "-dies1" rank 1's process that torchrun starts first
 dies as the tensors of a later sync are exchanged; with "-leaves1" it leaves the loop there, at a step of its own. With
-"-alone" the ranks of a plain model do not average their gradients."""
+"-alone" the ranks of a plain model do not average their gradients. With "-pause" rank 0 evaluates twice for 4 s."""
 
 import hashlib
 import os
 import signal
 import sys
+import time
 
 import conftest  # noqa: F401  where sync_case finds the harness
 import torch
@@ -100,6 +101,11 @@ def main():
             sync.note(loss)
             optimizer.step()
             optimizer.zero_grad()
+            if "pause" in options and sync.step_number == 20:
+                with sync.pause():
+                    time.sleep(4 * (rank == 0))
+                    dist.barrier()
+                    time.sleep(4 * (rank == 0))
             if sync.moved:
                 say(f"rank {rank} round {sync.round}")
         if "patience" in options:

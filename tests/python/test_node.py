@@ -174,6 +174,10 @@ class Ranks(NodeCase):
             self.assertIn(f"rank {rank} waits 1800 s at first\n", output)
             self.assertIn(f"rank {rank} waits 5 s\n", output)
 
+    def test_a_pause_may_take_longer_than_the_heartbeat_timeout(self):
+        address = self.cluster(run__start="member", cluster__heartbeat_timeout_s=3)
+        self.assert_one_model(self.node(2, address, "node", "plain-alone-pause"), ranks=[2])
+
     def test_a_rank_that_fails_alone_in_an_exchange_of_tensors_aborts_no_process(self):
         node = self.node(2, program=PROGRAM.with_name("node_alone.py"))
         status, output, errors = node.finish()

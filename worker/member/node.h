@@ -62,6 +62,9 @@ class Node final : public Exchange, public ControlPlane {
   void StepEnds() {
     if (watch_ != nullptr) watch_->StepEnds();
   }
+  void StepPauses() {
+    if (watch_ != nullptr) watch_->Pause();
+  }
 
   NodeRank rank() const { return rank_; }
   SegmentRange owned() const { return owned_; }
