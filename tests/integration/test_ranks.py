@@ -125,9 +125,10 @@ class Ranks(IntegrationTest):
         status, _, log = cluster.children.pop("worker-0").finish()
         print(f"\n  ended {time.monotonic() - begin:.1f} s after the freeze")
         self.assertEqual(status, 1, log)
-        self.assertIn("error: worker-0: node: rank 1 has not come within 1s", log)
+        # A checkpoint that is being written has some milliseconds more.
+        self.assertRegex(log, r"error: worker-0: node: rank 1 has not come within 1(\.0\d*)?s")
         # The elements of rank 1 are missing.
-        self.assertEqual(log.count("the weights are not written: node: rank 1 has not come within 1s"), 1, log)
+        self.assertEqual(log.count("the weights are not written: node: rank 1 has not come within 1"), 1, log)
         self.assertFalse((self.root / "model.safetensors").exists())
         self.assertEqual(await_gone(others, 0), [], "rank 0 has ended before it")
         cluster.end()
