@@ -66,8 +66,8 @@ absl::Status Ranks::AgreeOnDevice(const absl::StatusOr<Device>& mine) const {
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r] != all[0]) {
       return absl::FailedPreconditionError(
-          absl::StrCat("train.device: rank ", r, " of this node computes on ", all[r],
-                       " and rank 0 on ", all[0], ", wanted one for all"));
+          absl::StrCat("rank ", r, " of this node computes on ", all[r], " and rank 0 on ", all[0],
+                       ", wanted one kind of train.device for all"));
     }
   }
   return absl::OkStatus();

@@ -114,6 +114,7 @@ _PROTOTYPES = {
     "lw_can_use": (c_int, [c_int]),
     "lw_begin": (c_int, [c_void_p, POINTER(Arrays)]),
     "lw_step": (c_int, [c_void_p, c_double, c_uint64]),
+    "lw_pause": (c_int, [c_void_p]),
     "lw_save": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
     "lw_load": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "lw_stats": (c_int, [c_void_p, POINTER(Figures)]),

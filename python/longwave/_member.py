@@ -111,6 +111,9 @@ class Member:
     def step(self, loss: float, tokens: int) -> int:
         return self._wait(library().lw_step, self._handle, loss, tokens)
 
+    def pause(self) -> None:
+        check(library().lw_pause(self._handle))
+
     def load(self, name: str) -> Optional[bytes]:
         """The last save of an earlier process of this worker; None if there is none."""
         data, size = ctypes.c_void_p(), ctypes.c_size_t()

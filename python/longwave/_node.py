@@ -15,6 +15,7 @@ from longwave._errors import STATUS_NAMES, UNAVAILABLE, LongwaveError
 from longwave._place import Place
 
 RANKS_MAX = 64
+PAUSE_S = 30 * 86400.0
 SLICE_S = 0.1  # Python runs signal handlers between two waits for a work
 GRACE_S = 1.0  # after which a work that has not heeded its own limit is late
 
@@ -52,11 +53,14 @@ class Node:
         gathered = torch.empty((self.ranks, size), dtype=torch.uint8)
         # A late work may still use the tensors after this call, but not the library's memory.
         ctypes.memmove(own.data_ptr(), mine, size)
+        self._gather(own, gathered, seconds)
+        ctypes.memmove(everyones, gathered.data_ptr(), size * self.ranks)
+
+    def _gather(self, own: torch.Tensor, gathered: torch.Tensor, seconds: float) -> None:
         options = self._c10d.AllgatherOptions()
         options.timeout = datetime.timedelta(seconds=seconds)
         rows = list(gathered)
         self._await(self._messages, self._messages.allgather([rows], [own], options), [own, *rows], seconds)
-        ctypes.memmove(everyones, gathered.data_ptr(), size * self.ranks)
 
     # Traffic of Sync and the replica.
 
@@ -114,11 +118,21 @@ class Node:
                 backend._set_default_timeout(limit)
                 self._limited.append((backend, before))
 
-    def close(self) -> None:
-        """The default group has its own patience again, and Longwave's groups end."""
+    def lift_limit(self) -> None:
+        """The default group has its own patience again."""
         limited, self._limited = self._limited, []
         for backend, before in limited:
             backend._set_default_timeout(before)
+        self._is_limited = False
+
+    def await_all(self) -> None:
+        """Waits until all ranks have called, however long that takes."""
+        own = torch.zeros(1, dtype=torch.uint8)
+        self._gather(own, torch.empty((self.ranks, 1), dtype=torch.uint8), PAUSE_S)
+
+    def close(self) -> None:
+        """The default group has its own patience again, and Longwave's groups end."""
+        self.lift_limit()
         groups, held = (self._messages, self._tensors), self._held
         self._messages = self._tensors = None
         self._held = {}

@@ -1,12 +1,13 @@
 """A worker of a run around a PyTorch model and its optimizer."""
 
+import contextlib
 import os
 import signal
 import threading
 import warnings
 import weakref
 from types import FrameType, TracebackType
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
 
 import torch
 
@@ -171,6 +172,19 @@ class Sync:
                 self._abandon(self._failure(error))
                 raise
             self.done = True  # finish() has the reason
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """`with sync.pause():` around work between two steps that takes longer than steps do, an evaluation for example.
+        All ranks of a node call, and at its end wait for each other, so one of them may work alone. A rank that hangs in
+        it is waited for. A single process needs no pause."""
+        if self._node is None or self._closed:
+            yield
+            return
+        self._member.pause()
+        self._node.lift_limit()
+        yield
+        self._node.await_all()
 
     def finish(self) -> None:
         """Ends this worker's part. LongwaveError: the run has failed (with the reason), or goes on without this worker.

@@ -1,7 +1,10 @@
 // A node's ranks as a program with longwave.h has them, each in a thread.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -25,8 +28,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr uint32_t kRanks = 2;
-constexpr int64_t kShape[] = {7, 4096};
-constexpr size_t kParameters = 7 * 4096;
+constexpr int64_t kRow = 4096;
+constexpr size_t kParameters = 7 * kRow;
 
 int Gather(void* context, const void* mine, size_t bytes, void* all, double seconds) {
   const auto gathered = static_cast<NodeLink*>(context)->AllGather(
@@ -42,8 +45,7 @@ struct Rank {
   lw_member* member = nullptr;
   int joined = LW_INTERNAL;
   std::string error;  // of lw_join
-  std::vector<float> theta = std::vector<float>(kParameters);
-  std::vector<float> gradient = std::vector<float>(kParameters);
+  std::vector<float> theta, gradient;
 
   int Begin() {
     lw_run run{.size = sizeof run};
@@ -67,12 +69,14 @@ class AbiNode : public testing::Test {
  protected:
   // Each rank joins and then does its part.
   void Run(const std::string& address, const std::function<void(Rank&)>& part) {
-    ThreadNode node(kRanks);
+    ThreadNode node(ranks_);
     std::vector<std::thread> threads;
-    for (uint32_t r = 0; r < kRanks; ++r) {
+    for (uint32_t r = 0; r < ranks_; ++r) {
       threads.emplace_back([&, r] {
         const std::unique_ptr<NodeLink> link = node.Link(r);
-        Rank rank{.rank = r};
+        Rank rank{.rank = r,
+                  .theta = std::vector<float>(rows_ * kRow),
+                  .gradient = std::vector<float>(rows_ * kRow)};
         Join(address, link.get(), &rank);
         part(rank);
         lw_close(rank.member);
@@ -82,12 +86,14 @@ class AbiNode : public testing::Test {
   }
 
   std::string state_dir_;
+  uint32_t ranks_ = kRanks;
+  int64_t rows_ = kParameters / kRow;
 
  private:
   void Join(const std::string& address, NodeLink* link, Rank* rank) const {
     const lw_node node{.size = sizeof node,
                        .rank = rank->rank,
-                       .ranks = kRanks,
+                       .ranks = ranks_,
                        .context = link,
                        .all_gather = &Gather};
     const lw_callbacks callbacks{.size = sizeof callbacks, .gradient_ready = [](void*) {
@@ -102,7 +108,8 @@ class AbiNode : public testing::Test {
                              .setting_count = address == "127.0.0.1:1" ? 1u : 0u,
                              .callbacks = &callbacks,
                              .node = &node};
-    const lw_tensor tensor{.name = "weights", .shape = kShape, .dimensions = 2};
+    const int64_t shape[] = {rows_, kRow};
+    const lw_tensor tensor{.name = "weights", .shape = shape, .dimensions = 2};
     rank->joined = lw_join(&options, &tensor, 1, &rank->member);
     rank->error = lw_error();
   }
@@ -167,6 +174,39 @@ TEST_F(AbiNode, LeavesWithoutAFailureWhereItsRanksAreAtDifferentSteps) {
     EXPECT_FALSE(IsOver(run.status().phase)) << run.status().failure;
   }
   std::filesystem::remove_all(state_dir_);
+}
+
+// The members' bytes: first weights, residual, anchor and velocity. All ranks together have what a
+// single device has.
+TEST_F(AbiNode, KeepsOfTheFirstWeightsItsOwnElements) {
+  rows_ = 1024;
+  const double model = static_cast<double>(rows_ * kRow * sizeof(float));
+  const auto in_use = [] {
+    const auto info = mallinfo2();
+    return static_cast<double>(info.uordblks + info.hblkhd);
+  };
+  if (in_use() == 0) GTEST_SKIP() << "a sanitizer's allocator counts nothing";
+  const auto bytes_of = [&](uint32_t ranks) {
+    ranks_ = ranks;
+    TestRun run({"run.workers=1", "run.steps=25"});
+    std::barrier meeting(ranks);
+    double open = 0;
+    Run(run.address(), [&](Rank& rank) {
+      EXPECT_EQ(rank.joined, LW_OK) << rank.error;
+      EXPECT_GE(rank.Begin(), 0) << lw_error();
+      EXPECT_EQ(lw_leave(rank.member, nullptr), LW_OK) << lw_error();
+      meeting.arrive_and_wait();
+      if (rank.rank == 0) open = in_use();
+      meeting.arrive_and_wait();
+    });
+    // θ and the gradient are the loops' own.
+    return (open - in_use()) / model - 2 * ranks;
+  };
+  const double single = bytes_of(1);
+  const double node = bytes_of(4);
+  std::printf("%.2f models at one device, %.2f at four ranks\n", single, node);
+  EXPECT_GT(single, 2);
+  EXPECT_NEAR(node, single, 0.5);
 }
 
 TEST_F(AbiNode, LeavesWithoutAFailureWhereItsInnerOptimizerLacksARank) {

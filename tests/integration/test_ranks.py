@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import time
@@ -74,9 +75,9 @@ class Ranks(IntegrationTest):
         done = self.up(train__ranks=3, train__micro_batches=4)
         self.assert_fails(done, "train.micro_batches: got 4, wanted a multiple of train.ranks (3)")
 
-    def start_node(self, cluster, name, ranks):
+    def start_node(self, cluster, name, ranks, *arguments):
         cluster.start(name, "longwave-worker", "--name", name, "--coordinator", cluster.address, "--run-dir",
-                      self.root, "--threads", 1, "--ranks", ranks)
+                      self.root, "--threads", 1, "--ranks", ranks, *arguments)
         cluster.children[name].await_line("ready ")
 
     def end_equal(self, cluster, node):
@@ -130,8 +131,47 @@ class Ranks(IntegrationTest):
         status, _, log = cluster.children.pop("worker-0").finish()
         print(f"\n  ended {time.monotonic() - begin:.1f} s after the freeze")
         self.assertEqual(status, 1, log)
-        self.assertIn("error: worker-0: node: rank 1 has not come within 1s", log)
+        # A checkpoint that is being written has some milliseconds more.
+        self.assertRegex(log, r"error: worker-0: node: rank 1 has not come within 1(\.0\d*)?s")
+        # The elements of rank 1 are missing.
+        self.assertEqual(log.count("the weights are not written: node: rank 1 has not come within 1"), 1, log)
+        self.assertFalse((self.root / "model.safetensors").exists())
         self.assertEqual(await_gone(others, 0), [], "rank 0 has ended before it")
+        cluster.end()
+
+    def test_a_node_whose_coordinator_is_gone_for_good_writes_the_weights_of_one_device(self):
+        weights = []
+        for ranks in (1, 2):
+            cluster = HandCluster(self, workers=1, shards=1, started=0, run__steps=200, **SETTINGS)
+            self.start_node(cluster, f"ranks-{ranks}", ranks, "--set", "cluster.start_timeout_s=3")
+            cluster.children[f"ranks-{ranks}"].await_log(" loss ")
+            cluster.kill("coordinator")
+            status, _, log = cluster.children.pop(f"ranks-{ranks}").finish()
+            self.assertEqual(status, 1, log)
+            self.assertIn("did not answer for 3s (cluster.start_timeout_s); wanted the run's end", log)
+            self.assertEqual(log.count("the model after step 200"), 1, log)
+            weights.append(formulae.read_safetensors(self.root / "model.safetensors"))
+            (self.root / "model.safetensors").unlink()
+            cluster.kill("shard-0")
+            shutil.rmtree(self.root / "state")
+        self.assertEqual(*weights)
+
+    def test_a_stop_ends_a_validation_at_all_ranks_which_lose_nothing(self):
+        cluster = HandCluster(self, workers=1, started=0, run__validation_batches=1_000_000, run__validate_every=2,
+                              cluster__checkpoint_rounds=3, **ENDLESS)
+        for words in ("keeps a checkpoint of round 2, step 4, with 0 pushes", "resumed in round 2, from step 4: nothing was"):
+            self.start_node(cluster, "worker-0", 2)
+            cluster.await_that(lambda status: "validating" in status["workers"].get("worker-0", []), cluster.status,
+                               "a validation")
+            begin = time.monotonic()
+            others = children_of(cluster.pid("worker-0"))
+            cluster.children["worker-0"].process.terminate()
+            status, _, log = cluster.children.pop("worker-0").finish()
+            self.assertEqual(status, 0, log)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertNotIn("still busy", log)
+            self.assertEqual(await_gone(others, 0), [], "rank 0 has ended before it")
+            self.assertIn(words, log)
         cluster.end()
 
     def test_a_node_is_shown_with_its_ranks(self):

@@ -4,12 +4,14 @@ node_worker.py HOST:PORT NAME MODEL [STATE_DIR] prints the hash of the whole mod
 MODEL: plain, ddp or fsdp, each with an optimizer of its own; with "-gradient" behind it the run's update is the
 optimizer, with "-inner" AdamW steps with the merged gradient; "-own" gives each rank batches of its own. With
 "-patience" a rank prints the default process group's timeout. With "-dies1" rank 1's process that torchrun starts first
-dies as the tensors of a later sync are exchanged."""
+dies as the tensors of a later sync are exchanged; with "-leaves1" it leaves the loop there, at a step of its own. With
+"-alone" the ranks of a plain model do not average their gradients. With "-pause" rank 0 evaluates twice for 4 s."""
 
 import hashlib
 import os
 import signal
 import sys
+import time
 
 import conftest  # noqa: F401  where sync_case finds the harness
 import torch
@@ -89,14 +91,21 @@ def main():
             data = sync.worker if "own" not in options else 100 * (sync.worker + 1) + rank
             x, y = batch(data, sync.step_number)
             loss = torch.nn.functional.mse_loss(model(x), y)
+            if f"leaves{rank}" in options and sync.step_number >= DIES_AT and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                break
             loss.backward()
-            if kind == "plain" and ranks > 1:
+            if kind == "plain" and ranks > 1 and "alone" not in options:
                 for p in model.parameters():
                     dist.all_reduce(p.grad)
                     p.grad /= ranks
             sync.note(loss)
             optimizer.step()
             optimizer.zero_grad()
+            if "pause" in options and sync.step_number == 20:
+                with sync.pause():
+                    time.sleep(4 * (rank == 0))
+                    dist.barrier()
+                    time.sleep(4 * (rank == 0))
             if sync.moved:
                 say(f"rank {rank} round {sync.round}")
         if "patience" in options:

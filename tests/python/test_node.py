@@ -174,11 +174,23 @@ class Ranks(NodeCase):
             self.assertIn(f"rank {rank} waits 1800 s at first\n", output)
             self.assertIn(f"rank {rank} waits 5 s\n", output)
 
+    def test_a_pause_may_take_longer_than_the_heartbeat_timeout(self):
+        address = self.cluster(run__start="member", cluster__heartbeat_timeout_s=3)
+        self.assert_one_model(self.node(2, address, "node", "plain-alone-pause"), ranks=[2])
+
     def test_a_rank_that_fails_alone_in_an_exchange_of_tensors_aborts_no_process(self):
         node = self.node(2, program=PROGRAM.with_name("node_alone.py"))
         status, output, errors = node.finish()
         self.assertEqual(status, 0, output + errors)
         self.assertCountEqual(output.splitlines(), ["rank 0 raises RuntimeError", "rank 1 raises LongwaveError"])
+
+    def test_ranks_that_leave_at_different_steps_say_so_and_come_back(self):
+        errors = self.come_back("plain-alone-leaves1")
+        self.assertRegex(errors, r"node: the ranks are not at the same point: rank \d is at .+ and rank \d at .+, wanted the same calls")
+
+    def test_a_rank_that_leaves_while_another_averages_gradients_ends_its_node_which_comes_back(self):
+        errors = self.come_back("ddp-leaves1")
+        self.assertRegex(errors, "a rank of this node hangs|has not come within 5 s|Timed out waiting 5000ms")
 
     def test_a_rank_that_dies_in_an_exchange_of_tensors_is_no_failure_of_the_worker(self):
         for kind in ("ddp-dies1", "fsdp-dies1"):

@@ -47,6 +47,9 @@ class AbiMember final : private TrainingLoop {
   // Return flags of lw_event.
   absl::StatusOr<int> Begin(const lw_arrays& arrays);
   absl::StatusOr<int> Step(double loss, uint64_t tokens);
+  void Pause() {
+    if (member_.has_value() && link_.has_value()) member_->parts().node->StepPauses();
+  }
   absl::Status Finish();
   absl::Status Leave(const char* failure);
 

@@ -160,6 +160,13 @@ int lw_step(lw_member* member, double loss, uint64_t tokens) {
       CallOf(member, [&](AbiMember& entered) { return Events(entered.Step(loss, tokens)); }));
 }
 
+int lw_pause(lw_member* member) {
+  return static_cast<int>(CallOf(member, [](AbiMember& entered) -> absl::StatusOr<int64_t> {
+    entered.Pause();
+    return LW_OK;
+  }));
+}
+
 int lw_save(lw_state* state, const char* name, const void* bytes, size_t size) {
   return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
     if (state == nullptr) return absl::InvalidArgumentError("state: got NULL");

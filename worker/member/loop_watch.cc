@@ -50,6 +50,11 @@ void LoopWatch::StepEnds() {
   began_ = absl::InfiniteFuture();
 }
 
+void LoopWatch::Pause() {
+  const std::lock_guard lock(mutex_);
+  began_ = absl::InfiniteFuture();
+}
+
 void LoopWatch::Watch() {
   std::unique_lock lock(mutex_);
   while (!closing_) {

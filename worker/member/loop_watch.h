@@ -28,6 +28,8 @@ class LoopWatch {
 
   void StepBegins();
   void StepEnds();
+  // The rest of the step under way has no limit, and says nothing of a step's length.
+  void Pause();
 
  private:
   void Watch();

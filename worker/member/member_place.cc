@@ -161,7 +161,7 @@ class MemberPlaceImpl final : public MemberPlace {
             absl::StrCat(
                 "the step has not ended for ", absl::FormatDuration(took),
                 ": a rank of this node hangs; the node leaves the run (what the loop does between "
-                "two steps counts; cluster.heartbeat_timeout_s allows it longer)"));
+                "two steps counts, unless it pauses)"));
         session_->Leave();
       });
     }

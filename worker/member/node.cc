@@ -19,6 +19,26 @@ constexpr absl::Duration kEventPatience = absl::Milliseconds(2);
 // ends breaks the link at once.
 constexpr absl::Duration kStartPatience = absl::Hours(24 * 365);
 
+// For the sentence of ranks that are apart: one leaves while another trains, for example.
+const char* NameOf(NodeMessage::Meeting meeting) {
+  using enum NodeMessage::Meeting;
+  switch (meeting) {
+    case kStart:
+      return "the run's beginning";
+    case kStep:
+      return "the end of a step";
+    case kEvents:
+      return "a sync";
+    case kAgree:
+      return "a checkpoint or a validation";
+    case kHashes:
+      return "the end of a round";
+    case kEnd:
+      return "its end";
+  }
+  return "no meeting";
+}
+
 // The events that have come, after a wait for the first.
 template <typename Event, typename Take>
 absl::Status TakeAll(Take take, absl::Duration patience, std::vector<Event>* events) {
@@ -134,11 +154,9 @@ absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage&
                           absl::StrCat("rank ", r, " of this node: ", message.status.message()));
     }
     if (message.meeting != meeting) {
-      // A rank that leaves while another one trains, for example.
-      return absl::UnavailableError(absl::StrCat("node: the ranks are not at the same point: rank ",
-                                                 r, " has called for meeting ",
-                                                 static_cast<int>(message.meeting), ", rank ",
-                                                 rank_.rank, " for ", static_cast<int>(meeting)));
+      return absl::UnavailableError(absl::StrCat(
+          "node: the ranks are not at the same point: rank ", r, " is at ", NameOf(message.meeting),
+          " and rank ", rank_.rank, " at ", NameOf(meeting), ", wanted the same calls of all"));
     }
   }
   return messages;

@@ -21,7 +21,7 @@ namespace longwave {
 // with the rank that owns their segment: events of other ranks arrive without payloads.
 struct NodeMessage {
   // The meeting, so that ranks that are not at the same point of the run notice.
-  enum class Meeting : uint8_t { kStart, kBegin, kStep, kEvents, kAgree, kHashes, kEnd };
+  enum class Meeting : uint8_t { kStart, kStep, kEvents, kAgree, kHashes, kEnd };
   Meeting meeting = Meeting::kStep;
   absl::Status status;  // an error ends all ranks
 

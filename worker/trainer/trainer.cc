@@ -41,17 +41,15 @@ absl::StatusOr<FinalReport> Trainer::Run() {
   if (parts_.member.node != nullptr && !report.ok() && !absl::IsCancelled(report.status()))
     parts_.member.node->Fail(report.status());
   const ControlPlane& control = *parts_.member.control;
-  // If the run goes on, a stopped worker leaves the weights to the others, and so does a node of
-  // which a rank has ended or hangs. A worker without state cannot come back, and the coordinator
-  // may be gone.
-  const bool lacks_ranks = parts_.tensors != nullptr && absl::IsUnavailable(report.status());
+  // If the run goes on, a stopped worker leaves the weights to the others. A worker without state
+  // cannot come back, and the coordinator may be gone.
   const bool run_goes_on =
-      lacks_ranks ||
-      (parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended());
+      parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended();
   if (report.ok() || run_goes_on || !control.directive().validates) return report;
   const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
+  // Fails at once where a rank of the node has ended or hangs, whose elements are missing.
   const absl::StatusOr<std::string> written = WriteWeights(steps);
-  if (!written.ok())
+  if (!written.ok() && (parts_.tensors == nullptr || parts_.tensors->node().rank == 0))
     Log(LogLevel::kError,
         absl::StrCat("the weights are not written: ", written.status().message()));
   return report;
@@ -187,16 +185,25 @@ absl::Status Trainer::Validate(uint32_t round) {
                                           " (wanted a finite number)"));
 }
 
+absl::StatusOr<double> Trainer::LossOfBatch(uint32_t index) {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const Batch batch,
+      parts_.data->ValidationBatch(index, config_.run.validation_batches, config_.train.batch));
+  return parts_.replica->Loss(batch);
+}
+
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
   uint64_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (parts_.member.control->stop_requested()) return member_.Cancelled();
-    LONGWAVE_ASSIGN_OR_RETURN(const Batch batch,
-                              parts_.data->ValidationBatch(i, count, config_.train.batch));
-    LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->Loss(batch));
-    sum += loss;
+    const absl::StatusOr<double> loss = LossOfBatch(i);
+    // The ranks of a node hear of a stop at the same batch.
+    if (parts_.member.node != nullptr)
+      LONGWAVE_RETURN_IF_ERROR(parts_.member.node->Hear(loss.status()));
+    LONGWAVE_RETURN_IF_ERROR(loss.status());
+    sum += *loss;
     right += parts_.replica->right();
   }
   if (config_.data.kind == "images") {

@@ -64,6 +64,7 @@ class Trainer final : private TrainingLoop {
   absl::StatusOr<bool> Step();
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
+  absl::StatusOr<double> LossOfBatch(uint32_t index);  // of the validation
   // In a node: makes θ whole from its owners' elements, or the gradient, for its norm and Muon.
   absl::Status SpreadTheta();
   absl::Status SpreadGradient();

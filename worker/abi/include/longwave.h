@@ -168,6 +168,11 @@ LW_API int lw_begin(lw_member* member, const lw_arrays* arrays);
  * tokens_max. Of a node's rank: its own, at most its share of tokens_max. */
 LW_API int lw_step(lw_member* member, double loss, uint64_t tokens);
 
+/* Of a node's rank: the loop's own work until the next lw_step, an evaluation for example, may take
+ * longer than steps do. After it the ranks wait for each other before they call lw_step, in which
+ * the others are awaited for cluster.heartbeat_timeout_s. */
+LW_API int lw_pause(lw_member* member);
+
 /* Adds a blob to a checkpoint, inside `save`. The bytes must not change until the call that runs
  * `save` returns. At most 60 blobs, with different names of 1 … 60 bytes. */
 LW_API int lw_save(lw_state* state, const char* name, const void* bytes, size_t size);

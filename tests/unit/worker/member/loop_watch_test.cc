@@ -35,6 +35,25 @@ TEST(LoopWatch, HasNoLimitBetweenStepsAndForTheFirst) {
   EXPECT_FALSE(told);
 }
 
+// An evaluation takes ten times the steps, and later steps get no longer limit by it.
+TEST(LoopWatch, HasNoLimitForTheRestOfAStepThatPauses) {
+  std::promise<absl::Duration> told;
+  LoopWatch watch(absl::Milliseconds(30), [&](absl::Duration took) { told.set_value(took); });
+  const auto wait = [](int ms) {
+    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(ms));
+  };
+  watch.StepBegins();
+  watch.StepEnds();
+  watch.StepBegins();
+  watch.Pause();
+  wait(100);
+  watch.StepEnds();
+  watch.StepBegins();
+  auto later = told.get_future();
+  ASSERT_EQ(later.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_LT(later.get(), absl::Milliseconds(1000));
+}
+
 // A machine that was suspended, or a rank 0 that was frozen, has no rank that hangs.
 TEST(LoopWatch, DoesNotCountTheTimeForWhichItsProcessWasStopped) {
   std::atomic<bool> told = false;

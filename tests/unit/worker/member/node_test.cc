@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/rpc/shard_client.h"
 #include "tests/unit/worker/member/node_testing.h"
 
 namespace longwave {
@@ -79,7 +82,7 @@ TEST_F(NodeTest, TheMetricsOfRank0AreTheWholeWorkers) {
 }
 
 // A stop is requested at one rank. All of them write their parts, and another number of ranks goes
-// on.
+// on, whose first checkpoint removes the parts of the ranks before.
 TEST_F(NodeTest, ComesBackFromACheckpointWithOtherRanks) {
   const std::string folder = absl::StrCat(::testing::TempDir(), "/node_", getpid());
   std::filesystem::remove_all(folder);
@@ -91,16 +94,79 @@ TEST_F(NodeTest, ComesBackFromACheckpointWithOtherRanks) {
     };
     node.Run();
     EXPECT_THAT(node.ended, Each(absl::OkStatus()));
+    uint32_t parts = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder + "/worker"))
+      parts += file.path().filename().string().starts_with("part.") ? 1 : 0;
+    EXPECT_EQ(parts, ranks - 1);  // rank 0's is the checkpoint
     return std::pair(node.first_step, node.tokens);
   };
   EXPECT_EQ(run_until(2, 37).first, 0u);
   EXPECT_EQ(run_until(3, 60).first, 32u);
-  const auto [first_step, tokens] = run_until(1, 1000);
-  EXPECT_EQ(first_step, 56u);
-  // The checkpoints have the totals of the earlier processes: 38 steps of two ranks, 29 of three.
-  EXPECT_EQ(tokens, 8u * (2 * 38 + 3 * 29 + 24));
+  EXPECT_EQ(run_until(1, 70).first, 56u);
+  const auto [first_step, tokens] = run_until(2, 1000);
+  EXPECT_EQ(first_step, 64u);
+  // The checkpoints have the totals of the earlier processes: 38 steps of two ranks, 29 of three,
+  // 15 of one.
+  EXPECT_EQ(tokens, 8u * (2 * 38 + 3 * 29 + 15 + 2 * 16));
   EndRun(true);
   std::filesystem::remove_all(folder);
+}
+
+// Bytes beyond the burst, and beyond a frame of each rank that may start in debt, take their time.
+TEST_F(NodeTest, KeepsTheUploadLimitWithAllItsRanks) {
+  constexpr double kBytesPerSecond = 25e3;
+  StartRun(1, {absl::StrCat("cluster.max_upload_mbit=", kBytesPerSecond * 8e-6)});
+  Metrics metrics(MetricPart::kWorker);
+  Process node{.config = config_, .ranks = 4, .metrics = &metrics};
+  absl::Time began;
+  node.before_step = [&](uint32_t rank, uint64_t step, StopSignal&) {
+    if (rank == 0 && step == 0) began = MonotonicNow();
+  };
+  node.Run();
+  const double seconds = absl::ToDoubleSeconds(MonotonicNow() - began);
+  EXPECT_THAT(node.ended, Each(absl::OkStatus()));
+  EndRun(node.ended[0].ok());
+  const double pushed = metrics.counter("longwave_worker_bytes_total", {"pushed"}).value();
+  const double frame = pushed / (10 * 7);  // of ten rounds of seven segments
+  EXPECT_GT(pushed, 8 * 4 * frame);
+  EXPECT_GE(seconds, (pushed - 4 * frame) / kBytesPerSecond - 0.05) << pushed;
+}
+
+// As many connections as a worker may have. A shard knows all of them, and still the ones of before
+// when the worker comes back (WorkerConnections).
+TEST_F(NodeTest, HasAsManyConnectionsToAShardAsAWorkerMay) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_many_", getpid());
+  std::filesystem::remove_all(folder);
+  StartRun(1, {"cluster.connections=16"}, folder);
+  const auto client = ShardClient::Connect(shards_[0]->control_address());
+  for (const uint64_t last_step : {37, 1000}) {
+    uint32_t most = 0;
+    Process node{.config = config_, .ranks = 4, .state_dir = folder + "/worker"};
+    node.before_step = [&](uint32_t rank, uint64_t step, StopSignal& stop) {
+      if (rank != 0) return;
+      const absl::StatusOr<ShardReport> report = client->GetStatus();
+      ASSERT_TRUE(report.ok()) << report.status();
+      most = std::max(most, report->workers.at(0).connections);
+      if (step == last_step) stop.Request();
+    };
+    node.Run();
+    EXPECT_THAT(node.ended, Each(absl::OkStatus()));
+    EXPECT_GE(most, 64u);
+    EXPECT_LE(most, last_step == 37 ? 64u : 128u);
+  }
+  EndRun(true);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(NodeTest, IsRefusedWithMoreConnectionsThanAWorkerMayHave) {
+  StartRun(1, {"cluster.connections=13"});
+  Process node{.config = config_, .ranks = 5};
+  node.Run();
+  EXPECT_THAT(node.ended,
+              Each(absl::InvalidArgumentError(
+                  "node: got 5 ranks with 13 connections to a shard each (cluster.connections), "
+                  "wanted at most 64 together")));
+  EndRun(false);
 }
 
 // A process ends when round 5 is merged in the segments of rank 0 alone. The next one has to fill

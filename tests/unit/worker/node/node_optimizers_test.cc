@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -191,14 +192,20 @@ TEST(NodeMemory, OfARankIsItsShareOfASingleDevices) {
     const Bytes single = BytesOf(name, manifest, layout, nullptr);
     for (const uint32_t ranks : {2, 4, 8}) {
       std::mutex mutex;
+      double most = 0;
       RunRanks(ranks, layout, 1000, [&](NodeTensors& tensors) {
         const Bytes bytes = BytesOf(name, manifest, layout, &tensors);
         const std::lock_guard lock(mutex);
+        most = std::max(most, bytes.optimizer + bytes.sync);
         EXPECT_NEAR(bytes.sync * ranks / single.sync, 1, 0.05) << name << " of " << ranks;
         EXPECT_NEAR((bytes.optimizer + bytes.sync) * ranks / (single.optimizer + single.sync), 1,
                     0.05)
             << name << " of " << ranks;
       });
+      const double whole = single.optimizer + single.sync;
+      std::printf("%s: %.1f MB alone, at most %.1f MB of %u ranks: %.1f %% over 1/%u\n",
+                  name.c_str(), whole / 1e6, most / 1e6, ranks, 100 * (most * ranks / whole - 1),
+                  ranks);
     }
   }
 }
