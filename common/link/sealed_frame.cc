@@ -4,19 +4,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/wire/crc32c.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 
 absl::StatusOr<SealedFrame> Seal(FrameHeader header, Buffer payload) {
   if (payload.size() > kPayloadBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(std::string(Name(header.kind)),
+    return absl::InvalidArgumentError(absl::StrCat(std::string(Name(header.kind())),
                                                    " frame: ", payload.size(),
                                                    " payload bytes, at most ", kPayloadBytesMax));
   }
   SealedFrame frame;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.payload_crc = Crc32c(payload.bytes());
+  LONGWAVE_RETURN_IF_ERROR(SetPayload(payload.bytes(), header));
   EncodeFrameHeader(header, frame.head_);
   frame.header_ = header;
   frame.payload_ = std::move(payload);

@@ -55,7 +55,7 @@ class SealedFrame {
 };
 
 // Fills in header's payload_bytes and payload_crc. Errors: InvalidArgument (the payload is larger
-// than kPayloadBytesMax).
+// than kPayloadBytesMax, or the kind has none).
 absl::StatusOr<SealedFrame> Seal(FrameHeader header, Buffer payload);
 
 }  // namespace longwave

@@ -190,7 +190,7 @@ void LinkSocket::CountSent(const SealedFrame& frame) {
   const uint64_t wire_bytes = frame.wire_bytes(encryption_);
   counts_.sent += wire_bytes;
   counts_.payload_sent += frame.payload().size();
-  counts_.sent_by_kind[frame.header().kind] +=
+  counts_.sent_by_kind[frame.header().kind()] +=
       {.frames = 1, .bytes = wire_bytes, .payload_bytes = frame.payload().size()};
 }
 
@@ -204,7 +204,7 @@ void LinkSocket::CountReceived(const Message& message) {
   }
   const size_t payload_bytes = message.frame->payload.size();
   counts_.payload_received += payload_bytes;
-  counts_.received_by_kind[message.frame->header.kind] +=
+  counts_.received_by_kind[message.frame->header.kind()] +=
       {.frames = 1, .bytes = message.wire_bytes, .payload_bytes = payload_bytes};
 }
 
@@ -302,16 +302,16 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
   return frame;
 }
 
-absl::Status LinkSocket::CheckSender(const FrameHeader& header, const char* user_id) {
+absl::Status LinkSocket::CheckSender(const FrameName& frame, const char* user_id) {
   const std::optional<uint32_t> sender =
       door_->admitted.WorkerOf(user_id == nullptr ? "" : user_id);
   const auto refuse = [&](const std::string& whose) {
-    return absl::PermissionDeniedError(absl::StrCat("a ", std::string(Name(header.kind)),
-                                                    " frame that names worker ", header.worker,
+    return absl::PermissionDeniedError(absl::StrCat("a ", std::string(Name(frame.kind)),
+                                                    " frame that names worker ", frame.worker,
                                                     " came by a connection of ", whose));
   };
   if (!sender.has_value()) return refuse("somebody who is no member any more");
-  if (*sender != header.worker) return refuse(absl::StrCat("worker ", *sender));
+  if (*sender != frame.worker) return refuse(absl::StrCat("worker ", *sender));
   return absl::OkStatus();
 }
 

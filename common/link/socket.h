@@ -52,7 +52,7 @@ class LinkSocket {
                                size_t part_count);
   // Whether a secured router's frame names the worker of its connection's User-Id, which is the
   // key.
-  absl::Status CheckSender(const FrameHeader& header, const char* user_id);
+  absl::Status CheckSender(const FrameName& frame, const char* user_id);
   // Sends a message's first part. False if the queue is full.
   bool TakesFirst(zmq::message_t part, zmq::send_flags flags);
   void NoticeSilence();

@@ -1,57 +1,152 @@
 #include "common/wire/frame.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
 namespace longwave {
 namespace {
 
-// The offset of each field in bytes. The fields fill the header without a gap.
-enum Offset : size_t {
-  kMagicAt = 0,
-  kVersionAt = 4,
-  kKindAt = 6,
-  kOutcomeAt = 7,
-  kRunAt = 8,
-  kEpochAt = 16,
-  kRoundAt = 20,
-  kWorkerAt = 24,
-  kSegmentAt = 28,
-  kWeightAt = 32,
-  kNormAt = 40,
-  kContributionsAt = 44,
-  kPayloadBytesAt = 48,
-  kPayloadCrcAt = 52,
-  kHeldAt = 56,
-  kHeaderCrcAt = 60,
-};
+constexpr size_t kKindAt = 6;
+constexpr size_t kSegmentAt = 28;
+constexpr size_t kToAt = 44;
+constexpr size_t kHeaderCrcAt = 60;
 static_assert(kHeaderCrcAt + sizeof(uint32_t) == kFrameHeaderBytes);
+
+template <typename T>
+constexpr bool kHasPayload = requires(T frame) {
+  frame.payload_crc;
+};
+
+// The table of WIRE.md: `at` takes each field of a kind with its offset. All other bytes are zero.
+template <typename Frame>
+void Fields(Frame& frame, auto& at) {
+  if constexpr (requires { frame.outcome; }) at(7, frame.outcome);
+  at(8, frame.run);
+  if constexpr (requires { frame.epoch; }) at(16, frame.epoch);
+  if constexpr (requires { frame.connection; }) at(16, frame.connection);
+  if constexpr (requires { frame.frames_missing; }) at(16, frame.frames_missing);
+  if constexpr (requires { frame.round; }) at(20, frame.round);
+  if constexpr (requires { frame.frames_sent; }) at(20, frame.frames_sent);
+  if constexpr (requires { frame.worker; }) at(24, frame.worker);
+  if constexpr (requires { frame.segment; }) at(kSegmentAt, frame.segment);
+  if constexpr (requires { frame.weight; }) at(32, frame.weight);
+  if constexpr (requires { frame.bytes_per_second_max; }) at(32, frame.bytes_per_second_max);
+  if constexpr (requires { frame.incarnation; }) at(32, frame.incarnation);
+  if constexpr (requires { frame.open_round; }) at(32, frame.open_round);
+  if constexpr (requires { frame.norm; }) at(40, frame.norm);
+  if constexpr (requires { frame.accounted; }) at(44, frame.accounted);
+  if constexpr (requires { frame.contributions; }) at(44, frame.contributions);
+  if constexpr (requires { frame.node; }) at(44, frame.node);
+  if constexpr (requires { frame.to; }) at(kToAt, frame.to);
+  if constexpr (kHasPayload<Frame>) at(48, frame.payload_bytes);
+  if constexpr (kHasPayload<Frame>) at(52, frame.payload_crc);
+  if constexpr (requires { frame.shard_frames_sent; }) at(56, frame.shard_frames_sent);
+  if constexpr (requires { frame.held_crc; }) {
+    if (frame.outcome == Outcome::kDuplicate) at(56, frame.held_crc);
+  }
+}
+
+struct Writer {
+  std::byte* to;
+  template <typename T>
+  void operator()(size_t offset, T field) {
+    StoreLe<T>(field, to + offset);
+  }
+  void operator()(size_t offset, NodeRank node) { StoreLe<uint32_t>(node.packed(), to + offset); }
+};
+
+struct Reader {
+  const std::byte* from;
+  absl::Status status;
+  template <typename T>
+  void operator()(size_t offset, T& field) {
+    field = LoadLe<T>(from + offset);
+  }
+  void operator()(size_t offset, NodeRank& node) {
+    const auto unpacked = NodeRank::Unpack(LoadLe<uint32_t>(from + offset));
+    if (unpacked.ok()) node = *unpacked;
+    status.Update(unpacked.status());
+  }
+};
+
+// Writes all but the header's CRC.
+template <typename Frame>
+void Put(const Frame& frame, std::span<std::byte, kFrameHeaderBytes> out) {
+  std::ranges::fill(out, std::byte{0});
+  Writer at{out.data()};
+  at(0, kFrameMagic);
+  at(4, kFrameVersion);
+  at(kKindAt, Frame::kKind);
+  if constexpr (requires { frame.frames_sent; }) at(kSegmentAt, kNoSegment);
+  if constexpr (requires { frame.incarnation; }) at(kToAt, FrameKind::kHello);
+  Fields(frame, at);
+}
+
+absl::Status Refuse(absl::string_view what, const auto& got, const auto&... wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", wanted ", wanted...));
+}
+
+absl::Status Check(const auto& frame) {
+  if constexpr (requires { frame.outcome; }) {
+    const int outcome = static_cast<int>(frame.outcome);
+    if (outcome < 1 || outcome > 7) return Refuse("outcome", outcome, "1 to 7");
+  }
+  if constexpr (requires { frame.incarnation; }) {
+    if (frame.outcome != Outcome::kAccepted && frame.outcome != Outcome::kRejected)
+      return Refuse("outcome to a hello", std::string(Name(frame.outcome)), "accepted or rejected");
+  }
+  if constexpr (requires { frame.to; }) {
+    if (frame.to != FrameKind::kPush && frame.to != FrameKind::kPull &&
+        frame.to != FrameKind::kFetch && frame.to != FrameKind::kSnapshot)
+      return Refuse("kind that it answers", static_cast<int>(frame.to), "2, 5, 6 or 7");
+  }
+  if constexpr (requires { frame.norm; }) {
+    if (!std::isfinite(frame.norm)) return Refuse("norm", frame.norm, "a finite number");
+  }
+  if constexpr (kHasPayload<decltype(frame)>) {
+    if (frame.payload_bytes > kPayloadBytesMax)
+      return Refuse("payload bytes", frame.payload_bytes, "at most ", kPayloadBytesMax);
+  }
+  return absl::OkStatus();
+}
+
+template <typename Frame>
+absl::StatusOr<FrameHeader> Get(std::span<const std::byte> bytes) {
+  Frame frame;
+  Reader at{bytes.data(), absl::OkStatus()};
+  Fields(frame, at);
+  if (at.status.ok()) at.status = Check(frame);
+  // A content has one encoding, so a difference is a byte of no field.
+  std::array<std::byte, kFrameHeaderBytes> wanted;
+  Put(frame, wanted);
+  const auto [got, want] = std::ranges::mismatch(bytes.first(kHeaderCrcAt), wanted);
+  if (at.status.ok() && got != bytes.begin() + kHeaderCrcAt) {
+    at.status = Refuse(absl::StrCat("byte ", got - bytes.begin()), std::to_integer<int>(*got),
+                       std::to_integer<int>(*want));
+  }
+  if (at.status.ok()) return frame;
+  return absl::InvalidArgumentError(
+      absl::StrCat("frame header: ", std::string(Name(Frame::kKind)), ": ", at.status.message()));
+}
 
 }  // namespace
 
+FrameName::FrameName(const FrameHeader& header)
+    : FrameName(std::visit([](const auto& frame) { return FrameName(frame); }, header)) {}
+
 void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out) {
-  std::byte* const to = out.data();
-  StoreLe<uint32_t>(kFrameMagic, to + kMagicAt);
-  StoreLe<uint16_t>(kFrameVersion, to + kVersionAt);
-  StoreLe<uint8_t>(static_cast<uint8_t>(header.kind), to + kKindAt);
-  StoreLe<uint8_t>(static_cast<uint8_t>(header.outcome), to + kOutcomeAt);
-  StoreLe<uint64_t>(header.run, to + kRunAt);
-  StoreLe<uint32_t>(header.epoch, to + kEpochAt);
-  StoreLe<uint32_t>(header.round, to + kRoundAt);
-  StoreLe<uint32_t>(header.worker, to + kWorkerAt);
-  StoreLe<uint32_t>(header.segment, to + kSegmentAt);
-  StoreLe<uint64_t>(header.weight, to + kWeightAt);
-  StoreLe<float>(header.norm, to + kNormAt);
-  StoreLe<uint32_t>(header.contributions, to + kContributionsAt);
-  StoreLe<uint32_t>(header.payload_bytes, to + kPayloadBytesAt);
-  StoreLe<uint32_t>(header.payload_crc, to + kPayloadCrcAt);
-  StoreLe<uint32_t>(header.held, to + kHeldAt);
-  StoreLe<uint32_t>(Crc32c(out.first(kHeaderCrcAt)), to + kHeaderCrcAt);
+  std::visit([&](const auto& frame) { Put(frame, out); }, header);
+  StoreLe<uint32_t>(Crc32c(out.first(kHeaderCrcAt)), out.data() + kHeaderCrcAt);
 }
 
 absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) {
@@ -60,11 +155,11 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
         absl::StrCat("frame header: got ", bytes.size(), " bytes, wanted ", kFrameHeaderBytes));
   }
   const std::byte* const from = bytes.data();
-  if (const auto magic = LoadLe<uint32_t>(from + kMagicAt); magic != kFrameMagic) {
+  if (const auto magic = LoadLe<uint32_t>(from); magic != kFrameMagic) {
     return absl::InvalidArgumentError(
         absl::StrFormat("frame header: magic: got %08x, wanted %08x", magic, kFrameMagic));
   }
-  if (const auto version = LoadLe<uint16_t>(from + kVersionAt); version != kFrameVersion) {
+  if (const auto version = LoadLe<uint16_t>(from + 4); version != kFrameVersion) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame header: version: got ", version, ", wanted ", kFrameVersion));
   }
@@ -73,64 +168,66 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
     return absl::DataLossError(
         absl::StrFormat("frame header: CRC32C: got %08x, its bytes give %08x", crc, wanted));
   }
-
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
-  if (kind < static_cast<uint8_t>(FrameKind::kHello) ||
-      kind > static_cast<uint8_t>(FrameKind::kRequest)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 8"));
+  switch (static_cast<FrameKind>(kind)) {
+    case FrameKind::kHello:
+      return Get<HelloFrame>(bytes);
+    case FrameKind::kPush:
+      return Get<PushFrame>(bytes);
+    case FrameKind::kAnswer:
+      if (from[kToAt] == std::byte{1}) return Get<WelcomeFrame>(bytes);  // to a hello
+      return Get<AnswerFrame>(bytes);
+    case FrameKind::kMerged:
+      return Get<MergedFrame>(bytes);
+    case FrameKind::kPull:
+      return Get<PullFrame>(bytes);
+    case FrameKind::kFetch:
+      return Get<FetchFrame>(bytes);
+    case FrameKind::kSnapshot:
+      return Get<SnapshotFrame>(bytes);
+    case FrameKind::kRequest:
+      return Get<RequestFrame>(bytes);
   }
-  const auto outcome = LoadLe<uint8_t>(from + kOutcomeAt);
-  if (outcome > static_cast<uint8_t>(Outcome::kNotMember)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 7"));
-  }
-  const bool is_duplicate = kind == static_cast<uint8_t>(FrameKind::kAnswer) &&
-                            outcome == static_cast<uint8_t>(Outcome::kDuplicate);
-  const bool is_welcome = kind == static_cast<uint8_t>(FrameKind::kAnswer) &&
-                          LoadLe<uint32_t>(from + kSegmentAt) == kNoSegment;
-  const auto held = LoadLe<uint32_t>(from + kHeldAt);
-  if (held != 0 && !is_duplicate && !is_welcome) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "frame header: held: got %08x, wanted zeros in what answers no hello and is no duplicate",
-        held));
-  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 8"));
+}
 
-  FrameHeader header;
-  header.kind = static_cast<FrameKind>(kind);
-  header.outcome = static_cast<Outcome>(outcome);
-  header.run = LoadLe<uint64_t>(from + kRunAt);
-  header.epoch = LoadLe<uint32_t>(from + kEpochAt);
-  header.round = LoadLe<uint32_t>(from + kRoundAt);
-  header.worker = LoadLe<uint32_t>(from + kWorkerAt);
-  header.segment = LoadLe<uint32_t>(from + kSegmentAt);
-  header.weight = LoadLe<uint64_t>(from + kWeightAt);
-  header.norm = LoadLe<float>(from + kNormAt);
-  header.contributions = LoadLe<uint32_t>(from + kContributionsAt);
-  header.payload_bytes = LoadLe<uint32_t>(from + kPayloadBytesAt);
-  header.payload_crc = LoadLe<uint32_t>(from + kPayloadCrcAt);
-  header.held = held;
-  if (!std::isfinite(header.norm)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame header: norm: got ", header.norm, ", wanted a finite number"));
-  }
-  if (header.payload_bytes > kPayloadBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("frame header: payload bytes: got ",
-                                                   header.payload_bytes, ", wanted at most ",
-                                                   kPayloadBytesMax));
-  }
-  return header;
+template <typename Frame>
+absl::StatusOr<Frame> DecodeFrameHeaderOf(std::span<const std::byte> bytes) {
+  const absl::StatusOr<FrameHeader> header = DecodeFrameHeader(bytes);
+  if (!header.ok()) return header.status();
+  if (const auto* frame = std::get_if<Frame>(&*header)) return *frame;
+  return Refuse("frame header", std::string(Name(header->kind())), std::string(Name(Frame::kKind)));
+}
+template absl::StatusOr<PushFrame> DecodeFrameHeaderOf(std::span<const std::byte> bytes);
+template absl::StatusOr<MergedFrame> DecodeFrameHeaderOf(std::span<const std::byte> bytes);
+
+absl::Status SetPayload(std::span<const std::byte> payload, FrameHeader& header) {
+  const auto set = [&](auto& frame) -> absl::Status {
+    if constexpr (kHasPayload<decltype(frame)>) {
+      frame.payload_bytes = static_cast<uint32_t>(payload.size());
+      frame.payload_crc = Crc32c(payload);
+    } else if (!payload.empty()) {
+      return Refuse(std::string(Name(frame.kKind)) + " frame: payload bytes", payload.size(), "0");
+    }
+    return absl::OkStatus();
+  };
+  return std::visit(set, header);
 }
 
 absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload) {
-  if (payload.size() != header.payload_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "frame payload: got ", payload.size(), " bytes, its header says ", header.payload_bytes));
+  const auto sizes_of = [](const auto& frame) -> std::pair<uint32_t, uint32_t> {
+    if constexpr (kHasPayload<decltype(frame)>) return {frame.payload_bytes, frame.payload_crc};
+    return {0, 0};
+  };
+  const auto [bytes, wanted] = std::visit(sizes_of, header);
+  if (payload.size() != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame payload: got ", payload.size(), " bytes, its header says ", bytes));
   }
-  if (const uint32_t crc = Crc32c(payload); crc != header.payload_crc) {
-    return absl::DataLossError(
-        absl::StrFormat("frame payload: CRC32C: its header says %08x, its bytes give %08x",
-                        header.payload_crc, crc));
+  if (const uint32_t crc = Crc32c(payload); crc != wanted) {
+    return absl::DataLossError(absl::StrFormat(
+        "frame payload: CRC32C: its header says %08x, its bytes give %08x", wanted, crc));
   }
   return absl::OkStatus();
 }
@@ -144,47 +241,16 @@ absl::StatusOr<NodeRank> NodeRank::Unpack(uint32_t packed) {
 }
 
 std::string_view Name(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kHello:
-      return "hello";
-    case FrameKind::kPush:
-      return "push";
-    case FrameKind::kAnswer:
-      return "answer";
-    case FrameKind::kMerged:
-      return "merged";
-    case FrameKind::kPull:
-      return "pull";
-    case FrameKind::kFetch:
-      return "fetch";
-    case FrameKind::kSnapshot:
-      return "snapshot";
-    case FrameKind::kRequest:
-      return "request";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"unknown", "hello", "push",     "answer", "merged",
+                                         "pull",    "fetch", "snapshot", "request"};
+  const auto number = static_cast<size_t>(kind);
+  return kNames[number < std::size(kNames) ? number : 0];
 }
 
 std::string_view Name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kNone:
-      return "none";
-    case Outcome::kAccepted:
-      return "accepted";
-    case Outcome::kDuplicate:
-      return "duplicate";
-    case Outcome::kLate:
-      return "late";
-    case Outcome::kRejected:
-      return "rejected";
-    case Outcome::kBusy:
-      return "busy";
-    case Outcome::kCompacted:
-      return "compacted";
-    case Outcome::kNotMember:
-      return "not a member";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"none", "accepted",  "duplicate",    "late",   "rejected",
+                                         "busy", "compacted", "not a member", "unknown"};
+  return kNames[std::min(static_cast<size_t>(outcome), std::size(kNames) - 1)];
 }
 
 }  // namespace longwave

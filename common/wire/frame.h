@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,38 +55,9 @@ inline constexpr uint32_t kPayloadBytesMax = 64u << 20;
 // weights fits int64.
 inline constexpr uint64_t kWeightMax = uint64_t{1} << 32;
 
-// No segment. A hello has it, so that its answer cannot be taken for a push's.
+// No segment. A hello has it on the wire, so that its answer cannot be taken for a push's. A
+// request that names it requests a hello.
 inline constexpr uint32_t kNoSegment = ~uint32_t{0};
-
-struct FrameHeader {
-  FrameKind kind = FrameKind::kHello;
-  Outcome outcome = Outcome::kNone;
-  uint64_t run = 0;  // random name of the run
-  // Membership epoch. Hello: the number of its connection, larger than any earlier one's. Answer to
-  // a hello: the frames that the hello counts and the shard has not received.
-  uint32_t epoch = 0;
-  uint32_t round = 0;   // hello: frames that were sent on this connection before it
-  uint32_t worker = 0;  // sender of a push; addressee of an answer; 0 in a merged update
-  uint32_t segment = 0;
-  // Push: tokens behind this contribution. Merged: the sum of its pushes' tokens. Hello: the most
-  // bytes a second that the shard may send this worker, 0: no limit. Answer to a hello: the shard's
-  // incarnation. Other answers: the open round of the segment.
-  uint64_t weight = 0;
-  // Push: L2 norm of the dequantized contribution; merged: of the update.
-  float norm = 0;
-  // Merged: the pushes in it. Push: the rounds that the residual accounts for (WIRE.md, 3). Answer:
-  // the kind of the frame that it answers, since outcomes differ in meaning between kinds. Hello:
-  // see NodeRank.
-  uint32_t contributions = 0;
-  uint32_t payload_bytes = 0;
-  uint32_t payload_crc = 0;  // CRC32C
-  // Answer `duplicate`: the payload CRC of the push that the shard has under this name. A worker
-  // that returned without its residual compares it, to tell its own push from its predecessor's.
-  // Answer to a hello: the frames that the shard had received on this connection before.
-  uint32_t held = 0;
-
-  bool operator==(const FrameHeader&) const = default;
-};
 
 // The sender of a hello: one rank of a node of `ranks` devices, whose connection serves the
 // segments that SegmentsOfRank gives it. A worker of one device is rank 0 of 1.
@@ -94,29 +66,166 @@ struct NodeRank {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   bool is_alone() const { return ranks == 1; }
-  // As a hello's `contributions`: the rank and 2^16 times the ranks; 0 for one device.
+  // On the wire: the rank and 2^16 times the ranks; 0 for one device.
   uint32_t packed() const { return is_alone() ? 0 : ranks << 16 | rank; }
   // InvalidArgument: not what `packed` gives.
   static absl::StatusOr<NodeRank> Unpack(uint32_t packed);
   bool operator==(const NodeRank&) const = default;
 };
 
+// The header of each kind of frame. A field's name says its place, which is the same in all kinds.
+//   run                         the random name of the run
+//   epoch                       of the sender's membership, unless stated otherwise
+//   worker                      the sender, or the addressee of a shard's frame
+//   open_round                  of the segment, at the shard
+//   payload_bytes, payload_crc  CRC32C; kinds without them have no payload
+
+struct HelloFrame {
+  static constexpr FrameKind kKind = FrameKind::kHello;
+  uint64_t run = 0;
+  uint32_t connection = 0;   // its number, larger than that of any earlier one of the worker
+  uint32_t frames_sent = 0;  // by the worker on this connection before
+  uint32_t worker = 0;
+  uint64_t bytes_per_second_max = 0;  // that the shard may send this worker; 0: no limit
+  NodeRank node;
+  bool operator==(const HelloFrame&) const = default;
+};
+
+// The answer to a hello; a kAnswer on the wire.
+struct WelcomeFrame {
+  static constexpr FrameKind kKind = FrameKind::kAnswer;
+  Outcome outcome = Outcome::kAccepted;  // or kRejected
+  uint64_t run = 0;
+  uint32_t frames_missing = 0;  // of the hello's frames_sent: the shard has not received them
+  uint32_t frames_sent = 0;     // the hello's
+  uint32_t worker = 0;
+  uint64_t incarnation = 0;  // of the shard: another one after each of its starts
+  uint32_t payload_bytes = 0, payload_crc = 0;
+  uint32_t shard_frames_sent = 0;  // on this connection before
+  bool operator==(const WelcomeFrame&) const = default;
+};
+
+struct PushFrame {
+  static constexpr FrameKind kKind = FrameKind::kPush;
+  uint64_t run = 0;
+  uint32_t epoch = 0, round = 0, worker = 0, segment = 0;
+  uint64_t weight = 0;     // tokens behind this contribution
+  float norm = 0;          // L2 norm of the dequantized contribution
+  uint32_t accounted = 0;  // rounds that the sender's residual accounts for (WIRE.md, 3)
+  uint32_t payload_bytes = 0, payload_crc = 0;
+  bool operator==(const PushFrame&) const = default;
+};
+
+// The answer to any other kind, with its round, worker and segment.
+struct AnswerFrame {
+  static constexpr FrameKind kKind = FrameKind::kAnswer;
+  Outcome outcome = Outcome::kNone;
+  uint64_t run = 0;
+  uint32_t epoch = 0, round = 0, worker = 0, segment = 0;
+  uint32_t open_round = 0;
+  FrameKind to = FrameKind::kPush;  // the kind that it answers: outcomes differ in meaning
+  uint32_t payload_bytes = 0, payload_crc = 0;
+  // Of a duplicate: the payload CRC of the push that the shard has under this name; 0: not known. A
+  // worker that returned without its residual compares it, to tell its own push from its
+  // predecessor's.
+  uint32_t held_crc = 0;
+  bool operator==(const AnswerFrame&) const = default;
+};
+
+struct MergedFrame {
+  static constexpr FrameKind kKind = FrameKind::kMerged;
+  uint64_t run = 0;
+  uint32_t epoch = 0, round = 0, segment = 0;
+  uint64_t weight = 0;         // the sum of its pushes' weights
+  float norm = 0;              // L2 norm of the update
+  uint32_t contributions = 0;  // pushes in it
+  uint32_t payload_bytes = 0, payload_crc = 0;
+  bool operator==(const MergedFrame&) const = default;
+};
+
+struct PullFrame {
+  static constexpr FrameKind kKind = FrameKind::kPull;
+  uint64_t run = 0;
+  uint32_t epoch = 0;  // of a fetch: 0; that answers a request: the request's
+  uint32_t round = 0, worker = 0, segment = 0;
+  bool operator==(const PullFrame&) const = default;
+};
+
+struct FetchFrame {
+  static constexpr FrameKind kKind = FrameKind::kFetch;
+  uint64_t run = 0;
+  uint32_t round = 0, worker = 0, segment = 0;
+  bool operator==(const FetchFrame&) const = default;
+};
+
+struct SnapshotFrame {
+  static constexpr FrameKind kKind = FrameKind::kSnapshot;
+  uint64_t run = 0;
+  uint32_t epoch = 0;  // from a worker: 0
+  uint32_t round = 0, worker = 0, segment = 0;
+  uint32_t open_round = 0;  // from a worker: 0
+  uint32_t payload_bytes = 0, payload_crc = 0;
+  bool operator==(const SnapshotFrame&) const = default;
+};
+
+struct RequestFrame {
+  static constexpr FrameKind kKind = FrameKind::kRequest;
+  uint64_t run = 0;
+  uint32_t epoch = 0, round = 0, worker = 0, segment = 0;
+  uint32_t open_round = 0;
+  bool operator==(const RequestFrame&) const = default;
+};
+
+struct FrameHeader;
+
+// The fields that most kinds have, of any kind: for routes, answers and messages.
+struct FrameName {
+  FrameKind kind;
+  uint64_t run;
+  uint32_t worker = 0;            // a merged update has none
+  uint32_t segment = kNoSegment;  // a hello and its answer have no segment and no round
+  uint32_t round = 0;
+
+  FrameName(const FrameHeader& header);  // NOLINT: converts implicitly
+  template <typename Frame>
+  requires requires { Frame::kKind; }
+  FrameName(const Frame& frame) : kind(frame.kKind), run(frame.run) {  // NOLINT
+    if constexpr (requires { frame.worker; }) worker = frame.worker;
+    if constexpr (requires { frame.segment; }) segment = frame.segment;
+    if constexpr (requires { frame.round; }) round = frame.round;
+  }
+};
+
+struct FrameHeader : std::variant<HelloFrame, WelcomeFrame, PushFrame, AnswerFrame, MergedFrame,
+                                  PullFrame, FetchFrame, SnapshotFrame, RequestFrame> {
+  using variant::variant;
+  FrameKind kind() const { return FrameName(*this).kind; }
+  uint64_t run() const { return FrameName(*this).run; }
+  uint32_t worker() const { return FrameName(*this).worker; }
+  uint32_t segment() const { return FrameName(*this).segment; }
+  uint32_t round() const { return FrameName(*this).round; }
+  bool operator==(const FrameHeader&) const = default;
+};
+
 // Writes `header` and its own CRC32C to `out`.
 void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out);
 
 // Reads a header. The CRC is checked before any field is used. Errors, in the order of checking:
-// InvalidArgument (not 64 bytes, magic, version), DataLoss (header CRC), InvalidArgument (kind,
-// outcome, `held` where it has no meaning, a norm that is not finite, payload_bytes over
-// kPayloadBytesMax).
+// InvalidArgument (not 64 bytes, magic, version), DataLoss (header CRC), InvalidArgument (kind, and
+// the kind's own: outcome, the kind that an answer names, the rank of a hello, a norm that is not
+// finite, payload_bytes over kPayloadBytesMax, and bytes of no field that are not zero).
 absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
+
+// The same for PushFrame or MergedFrame alone; InvalidArgument also: of another kind.
+template <typename Frame>
+absl::StatusOr<Frame> DecodeFrameHeaderOf(std::span<const std::byte> bytes);
+
+// Fills in payload_bytes and payload_crc. InvalidArgument: the kind has no payload, and there is
+// one.
+absl::Status SetPayload(std::span<const std::byte> payload, FrameHeader& header);
 
 // Checks the payload against its header. Errors: InvalidArgument (length), DataLoss (CRC).
 absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload);
-
-// Whether an answer may be to a frame of that kind. An answer without a kind may be to any.
-inline bool MayAnswer(const FrameHeader& answer, FrameKind asked) {
-  return answer.contributions == 0 || answer.contributions == static_cast<uint32_t>(asked);
-}
 
 std::string_view Name(FrameKind kind);   // "hello", "push", "answer", "merged", …
 std::string_view Name(Outcome outcome);  // "none", "accepted", "duplicate", …

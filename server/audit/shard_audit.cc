@@ -45,7 +45,7 @@ absl::Status ShardAudit::Take(uint64_t sequence, const LogRecord& record) {
 }
 
 absl::Status ShardAudit::OnPush(uint64_t sequence, const PushRecord& push) {
-  const FrameHeader& header = push.header;
+  const PushFrame& header = push.header;
   SegmentAudit* const segment = Find(header);
   ++findings_.pushes;
   if (segment == nullptr) {
@@ -62,10 +62,10 @@ absl::Status ShardAudit::OnPush(uint64_t sequence, const PushRecord& push) {
     return absl::OkStatus();
   }
   const auto [newest, is_first] = segment->newest.try_emplace(header.worker, header.round);
-  if (!is_first && header.contributions != 0 && newest->second >= header.contributions) {
+  if (!is_first && header.accounted != 0 && newest->second >= header.accounted) {
     Problem(sequence, header,
             absl::StrCat("accepted from worker ", header.worker, ", whose residual accounts for ",
-                         header.contributions, " rounds, while its push of round ", newest->second,
+                         header.accounted, " rounds, while its push of round ", newest->second,
                          " is merged: what that had counts twice"));
   }
   newest->second = header.round;
@@ -76,7 +76,7 @@ absl::Status ShardAudit::OnPush(uint64_t sequence, const PushRecord& push) {
 }
 
 absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged) {
-  const FrameHeader& header = merged.header;
+  const MergedFrame& header = merged.header;
   SegmentAudit* const segment = Find(header);
   ++findings_.merges;
   if (segment == nullptr) {
@@ -132,9 +132,7 @@ absl::Status ShardAudit::TakeState(uint32_t index, uint32_t round) {
   if (place == states_.end()) return absl::OkStatus();
   const SnapshotHeader& header = place->second;
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<SegmentSnapshot> states, load_(header));
-  FrameHeader where;
-  where.segment = index;
-  where.round = round;
+  const MergedFrame where{.round = round, .segment = index};
   if (states.size() != header.key.segment_count) {
     Problem(header.replay_from, where, "its snapshot has another number of segments than it says");
     return absl::OkStatus();
@@ -265,11 +263,11 @@ absl::StatusOr<const PayloadLayout*> ShardAudit::LayoutOf(SegmentAudit& segment,
   return known->get();
 }
 
-ShardAudit::SegmentAudit* ShardAudit::Find(const FrameHeader& header) {
-  if (header.run != options_.run || header.segment - first_segment_ >= segments_.size()) {
+ShardAudit::SegmentAudit* ShardAudit::Find(const FrameName& frame) {
+  if (frame.run != options_.run || frame.segment - first_segment_ >= segments_.size()) {
     return nullptr;
   }
-  return &segments_[header.segment - first_segment_];
+  return &segments_[frame.segment - first_segment_];
 }
 
 ShardFindings ShardAudit::Finish() {
@@ -282,11 +280,11 @@ std::optional<uint32_t> ShardAudit::NextRound(uint32_t segment) const {
   return segments_[segment - first_segment_].open_round;
 }
 
-void ShardAudit::Problem(uint64_t sequence, const FrameHeader& header, absl::string_view what) {
+void ShardAudit::Problem(uint64_t sequence, const FrameName& frame, absl::string_view what) {
   ++findings_.problem_count;
   if (findings_.problems.size() >= ShardFindings::kProblemsKept) return;
   findings_.problems.push_back(absl::StrCat("shard ", options_.shard, ", record ", sequence,
-                                            ": segment ", header.segment, ", round ", header.round,
+                                            ": segment ", frame.segment, ", round ", frame.round,
                                             ": ", what));
 }
 

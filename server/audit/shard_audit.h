@@ -110,8 +110,8 @@ class ShardAudit {
   bool Recompute(uint64_t sequence, const MergedRecord& merged);
   absl::StatusOr<const PayloadLayout*> LayoutOf(SegmentAudit& segment,
                                                 std::span<const std::byte> payload);
-  SegmentAudit* Find(const FrameHeader& header);
-  void Problem(uint64_t sequence, const FrameHeader& header, absl::string_view what);
+  SegmentAudit* Find(const FrameName& frame);
+  void Problem(uint64_t sequence, const FrameName& frame, absl::string_view what);
 
   const ShardAuditOptions options_;
   const Layout* const layout_;

@@ -76,8 +76,8 @@ ShardMetrics::Segment* ShardMetrics::Find(uint32_t segment) {
 }
 
 void ShardMetrics::Answered(const AnswerPush& answer, absl::Time now) {
-  const FrameHeader& header = answer.header;
-  if (header.contributions != static_cast<uint32_t>(FrameKind::kPush)) return;
+  const AnswerFrame& header = answer.header;
+  if (header.to != FrameKind::kPush) return;
   if (const std::string_view outcome = OutcomeOf(header.outcome); !outcome.empty())
     metrics_->counter("longwave_shard_pushes_total", {outcome}).Add();
   if (const std::string_view reason = ReasonOf(answer.rejection); !reason.empty())
@@ -89,7 +89,7 @@ void ShardMetrics::Answered(const AnswerPush& answer, absl::Time now) {
   segment->first_push = now;
 }
 
-void ShardMetrics::Merged(const FrameHeader& merged, absl::Time now) {
+void ShardMetrics::Merged(const MergedFrame& merged, absl::Time now) {
   Segment* const segment = Find(merged.segment);
   if (segment == nullptr || merged.round < segment->next_to_close) return;
   segment->next_to_close = merged.round + 1;

@@ -54,7 +54,7 @@ class ShardMetrics {
   // --- events
   void Answered(const AnswerPush& answer, absl::Time now);
   // A merged update is sent, for the first time or again.
-  void Merged(const FrameHeader& merged, absl::Time now);
+  void Merged(const MergedFrame& merged, absl::Time now);
   void HeardStranger() { strangers_.Add(); }
   void DroppedWrongKind() { wrong_kinds_.Add(); }
   void LeftOut() { left_out_.Add(); }

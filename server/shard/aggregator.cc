@@ -44,7 +44,7 @@ std::vector<AggregatorEffect> Aggregator::Step(const AggregatorEvent& event, abs
 }
 
 void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effects) {
-  const FrameHeader& header = push.header;
+  const PushFrame& header = push.header;
   if (std::string reason = Misaddressed(header); !reason.empty()) {
     return Answer(header, Outcome::kRejected, std::move(reason), effects, Rejection::kAddress);
   }
@@ -77,13 +77,13 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   if (header.round < member->first_round) {
     return Answer(header, Outcome::kNotMember, "", effects);
   }
-  if (const auto newest = segment.newest.find(header.worker);
-      header.contributions != 0 && newest != segment.newest.end() &&
-      newest->second >= header.contributions) {
+  if (const auto newest = segment.newest.find(header.worker); header.accounted != 0 &&
+                                                              newest != segment.newest.end() &&
+                                                              newest->second >= header.accounted) {
     return Answer(
         header, Outcome::kRejected,
-        absl::StrCat("push of ", PlaceOf(header), ": its residual accounts for ",
-                     header.contributions, " rounds, wanted at least ", newest->second + 1,
+        absl::StrCat("push of ", PlaceOf(header), ": its residual accounts for ", header.accounted,
+                     " rounds, wanted at least ", newest->second + 1,
                      ", as a push of the round before is merged: the worker's folder is a "
                      "copy of an older time, which is to be set aside"),
         effects, Rejection::kRound);
@@ -114,7 +114,7 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   CloseIfComplete(segment, now, effects);
 }
 
-void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, bool had_missed,
+void Aggregator::OnClosedPush(SegmentState& segment, const PushFrame& header, bool had_missed,
                               absl::Time now, Effects& effects) {
   if (!segment.closed || segment.closed->header.round != header.round) {
     if (options_.logs) {
@@ -141,7 +141,7 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
   SendAgain(segment, header.worker, effects);
 }
 
-void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
+void Aggregator::OnPull(const PullFrame& header, Effects& effects) {
   if (std::string reason = Misaddressed(header); !reason.empty()) {
     return Answer(header, Outcome::kRejected, std::move(reason), effects);
   }
@@ -202,7 +202,7 @@ void Aggregator::TakeMembership(const Membership& membership) {
   }
 }
 
-FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
+AnswerFrame Aggregator::AnswerTo(const FrameName& asked, Outcome outcome) {
   if (asked.kind == FrameKind::kPush) {
     counts_.pushes_accepted += outcome == Outcome::kAccepted;
     counts_.pushes_duplicate += outcome == Outcome::kDuplicate;
@@ -210,35 +210,32 @@ FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
     counts_.pushes_rejected += outcome == Outcome::kRejected;
     counts_.pushes_busy += outcome == Outcome::kBusy;
   }
-  FrameHeader answer;
-  answer.kind = FrameKind::kAnswer;
-  answer.outcome = outcome;
-  answer.run = options_.run;
-  answer.epoch = membership_.epoch;
-  answer.round = asked.round;
-  answer.worker = asked.worker;
-  answer.contributions = static_cast<uint32_t>(asked.kind);
-  answer.segment = asked.segment;
-  if (OwnsSegment(asked.segment)) answer.weight = open_round(asked.segment);
-  return answer;
+  return {.outcome = outcome,
+          .run = options_.run,
+          .epoch = membership_.epoch,
+          .round = asked.round,
+          .worker = asked.worker,
+          .segment = asked.segment,
+          .open_round = OwnsSegment(asked.segment) ? open_round(asked.segment) : 0,
+          .to = asked.kind};
 }
 
-void Aggregator::AnswerDuplicate(const FrameHeader& header, uint32_t held, Effects& effects) {
-  AnswerPush answer{AnswerTo(header, Outcome::kDuplicate), ""};
-  answer.header.held = held;
+void Aggregator::AnswerDuplicate(const PushFrame& push, uint32_t held_crc, Effects& effects) {
+  AnswerPush answer{AnswerTo(push, Outcome::kDuplicate), ""};
+  answer.header.held_crc = held_crc;
   effects.push_back(std::move(answer));
 }
 
-void Aggregator::Answer(const FrameHeader& header, Outcome outcome, std::string reason,
+void Aggregator::Answer(const FrameName& asked, Outcome outcome, std::string reason,
                         Effects& effects, Rejection rejection) {
-  effects.push_back(AnswerPush{AnswerTo(header, outcome), std::move(reason), rejection});
+  effects.push_back(AnswerPush{AnswerTo(asked, outcome), std::move(reason), rejection});
 }
 
 void Aggregator::SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const {
   effects.push_back(SendMerged{{worker}, segment.closed->header, segment.closed->payload});
 }
 
-void Aggregator::Accept(SegmentState& segment, const FrameHeader& header,
+void Aggregator::Accept(SegmentState& segment, const PushFrame& header,
                         std::shared_ptr<const PayloadLayout> layout, const Buffer& payload) {
   segment.accepted.emplace(header.worker, Accepted{header.weight, header.norm, header.payload_crc,
                                                    std::move(layout), payload});
@@ -255,14 +252,14 @@ bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
   });
 }
 
-std::string Aggregator::Misaddressed(const FrameHeader& header) const {
+std::string Aggregator::Misaddressed(const FrameName& frame) const {
   const auto what = [&] {
-    return absl::StrCat(std::string(Name(header.kind)), " of ", PlaceOf(header));
+    return absl::StrCat(std::string(Name(frame.kind)), " of ", PlaceOf(frame));
   };
-  if (header.run != options_.run) {
-    return absl::StrFormat("%s: run %016x, wanted %016x", what(), header.run, options_.run);
+  if (frame.run != options_.run) {
+    return absl::StrFormat("%s: run %016x, wanted %016x", what(), frame.run, options_.run);
   }
-  if (header.segment < first_segment_ || header.segment - first_segment_ >= segments_.size()) {
+  if (!OwnsSegment(frame.segment)) {
     return absl::StrCat(what(), ": wanted a segment of shard ", options_.shard, ", ",
                         first_segment_, " to ", first_segment_ + segments_.size() - 1);
   }

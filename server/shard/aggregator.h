@@ -80,11 +80,11 @@ struct AggregatorOptions {
 
 // Events. Payloads have been checked against their headers.
 struct PushArrived {
-  FrameHeader header;
+  PushFrame header;
   Buffer payload;
 };
 struct PullArrived {
-  FrameHeader header;
+  PullFrame header;
 };
 struct MembershipChanged {
   Membership membership;
@@ -96,21 +96,21 @@ using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged
 
 // The fault of a rejected push, for counters.
 enum class Rejection : uint8_t { kNone, kAddress, kRound, kWeight, kNorm, kPayload };
-// A kAnswer frame to header.worker. `reason` is the payload of a rejection.
+// A frame to header.worker. `reason` is the payload of a rejection.
 struct AnswerPush {
-  FrameHeader header;
+  AnswerFrame header;
   std::string reason;
   Rejection rejection = Rejection::kNone;
 };
-struct SendMerged {  // a kMerged frame to each of `workers`, all from one buffer
+struct SendMerged {  // a frame to each of `workers`, all from one buffer
   std::vector<uint32_t> workers;
-  FrameHeader header;
+  MergedFrame header;
   Buffer payload;
 };
 // A record that must be in the log before the effects after it are performed: a push before it is
 // answered `accepted`, a close before any worker sees its update.
 struct KeepPush {
-  FrameHeader header;
+  PushFrame header;
   Buffer payload;
 };
 struct KeepMerged {
@@ -122,7 +122,7 @@ struct KeepMerged {
 // the round the answer is `compacted`, since the worker must not resend a contribution that a merge
 // may hold. AnswerTo makes the answer's header.
 struct AskLog {
-  FrameHeader header;
+  FrameName asked;
 };
 // A notice for the log: an accepted contribution was merged with less than its weight, or left out.
 struct ContributionClipped {
@@ -154,12 +154,13 @@ using AggregatorEffect =
 //   closed r  The merged update of the last closed round is kept, to answer pulls and late or
 //             repeated pushes, until the next close. The log answers requests for older rounds.
 //
-// The answer to a push has the segment's open round in `weight` and one of
+// The answer to a push has the segment's open round and one of
 //   accepted    The push is its worker's first to the segment's open round.
 //   duplicate   The worker has pushed to the open round already, or its push of the last closed
 //               round is in the merge. In the second case the merged update is sent again. The
-//               answer's `held` is the CRC of the push that the shard holds. That push may differ
-//               from this one if an earlier process of the worker made it and its residual is lost.
+//               answer's `held_crc` is the CRC of the push that the shard holds. That push may
+//               differ from this one if an earlier process of the worker made it and its residual
+//               is lost.
 //   late        The push is of the last closed round and not in its merge. The merged update is
 //               sent. (AskLog handles older rounds.)
 //   busy        The push would exceed open_bytes_max, and the segment is not the oldest open one.
@@ -226,7 +227,7 @@ class Aggregator {
 
   // The header of the answer to a push, pull or fetch, with the segment's open round. Counts
   // pushes. For answers to AskLog.
-  FrameHeader AnswerTo(const FrameHeader& asked, Outcome outcome);
+  AnswerFrame AnswerTo(const FrameName& asked, Outcome outcome);
 
   // The segment's state that the log lacks, or has only in records that may be dropped. Pushes to
   // the open round are left out: Replay must begin before the first of them.
@@ -312,16 +313,16 @@ class Aggregator {
   void OnPush(const PushArrived& push, absl::Time now, Effects& effects);
   // A push of a round before the open one. had_missed: the worker had missed a close and pushed
   // nothing since.
-  void OnClosedPush(SegmentState& segment, const FrameHeader& header, bool had_missed,
-                    absl::Time now, Effects& effects);
-  void OnPull(const FrameHeader& header, Effects& effects);
+  void OnClosedPush(SegmentState& segment, const PushFrame& header, bool had_missed, absl::Time now,
+                    Effects& effects);
+  void OnPull(const PullFrame& header, Effects& effects);
   void OnMembership(const Membership& membership, absl::Time now, Effects& effects);
   void OnTimePassed(absl::Time now, Effects& effects);
 
-  void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects,
+  void Answer(const FrameName& asked, Outcome outcome, std::string reason, Effects& effects,
               Rejection rejection = Rejection::kNone);
-  // held: CRC of the push that the shard holds.
-  void AnswerDuplicate(const FrameHeader& header, uint32_t held, Effects& effects);
+  // held_crc: of the push that the shard holds.
+  void AnswerDuplicate(const PushFrame& push, uint32_t held_crc, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 
@@ -339,7 +340,7 @@ class Aggregator {
                      bool hashes_residual);
   void OpenNext(SegmentState& segment, const MergedRecord& closed);
 
-  void Accept(SegmentState& segment, const FrameHeader& header,
+  void Accept(SegmentState& segment, const PushFrame& header,
               std::shared_ptr<const PayloadLayout> layout, const Buffer& payload);
   // The order of open segments: round, fragment, index.
   std::tuple<uint32_t, uint32_t, uint32_t> PlaceInTime(const SegmentState& segment) const {
@@ -348,11 +349,11 @@ class Aggregator {
   // Whether so many more bytes would exceed the limit for open rounds.
   bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
   // Why run or segment of a frame do not fit; empty if they do.
-  std::string Misaddressed(const FrameHeader& header) const;
+  std::string Misaddressed(const FrameName& frame) const;
 
   absl::Status CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const;
   // False: the record is of an older round and is skipped. DataLoss: of a later round.
-  absl::StatusOr<bool> IsOfTheOpenRound(const FrameHeader& header) const;
+  absl::StatusOr<bool> IsOfTheOpenRound(const FrameName& frame) const;
   absl::Status ReplayPush(const PushRecord& record);
   absl::Status ReplayMerged(const MergedRecord& record);
 

@@ -122,10 +122,10 @@ absl::StatusOr<uint64_t> OpenBytesLeft(const AggregatorOptions& options, const L
   return static_cast<uint64_t>(std::max(1.0, left));  // 0 would mean no limit
 }
 
-std::string PlaceOf(const FrameHeader& header) {
-  const std::string place = absl::StrCat("round ", header.round, ", segment ", header.segment);
-  if (header.kind == FrameKind::kMerged) return place;
-  return absl::StrCat("worker ", header.worker, ", ", place);
+std::string PlaceOf(const FrameName& frame) {
+  const std::string place = absl::StrCat("round ", frame.round, ", segment ", frame.segment);
+  if (frame.kind == FrameKind::kMerged) return place;
+  return absl::StrCat("worker ", frame.worker, ", ", place);
 }
 
 MergeOptions MergeOptionsOf(const AggregatorOptions& options) {

@@ -21,7 +21,7 @@ namespace longwave {
 
 // "worker 3, round 17, segment 2" for a push, "round 17, segment 2" for a merged update: the place
 // of a frame or record in error messages.
-std::string PlaceOf(const FrameHeader& header);
+std::string PlaceOf(const FrameName& frame);
 
 // Checks of the aggregator's options and payloads. The messages about payloads begin with the
 // fault; the caller adds the place.

@@ -115,16 +115,15 @@ MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> c
   MergedSegment merged = merger_->Merge(*layout_, segment.segment, segment.open_round,
                                         contributions, segment.residual);
   MergedRecord record;
-  record.header.kind = FrameKind::kMerged;
-  record.header.run = options_.run;
-  record.header.epoch = membership_.epoch;
-  record.header.round = segment.open_round;
-  record.header.segment = segment.segment;
-  record.header.weight = merged.weight_sum;
-  record.header.norm = merged.norm();
-  record.header.contributions = static_cast<uint32_t>(contributions.size());
-  record.header.payload_bytes = static_cast<uint32_t>(merged.payload.size());
-  record.header.payload_crc = Crc32c(merged.payload);
+  record.header = {.run = options_.run,
+                   .epoch = membership_.epoch,
+                   .round = segment.open_round,
+                   .segment = segment.segment,
+                   .weight = merged.weight_sum,
+                   .norm = merged.norm(),
+                   .contributions = static_cast<uint32_t>(contributions.size()),
+                   .payload_bytes = static_cast<uint32_t>(merged.payload.size()),
+                   .payload_crc = Crc32c(merged.payload)};
   record.contributors = std::move(contributors);
   if (hashes_residual && !segment.residual.empty()) {
     record.residual_hash =

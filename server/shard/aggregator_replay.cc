@@ -22,15 +22,15 @@ std::string Workers(const std::vector<Contributor>& contributors) {
   return text;
 }
 
-std::string HeaderText(const FrameHeader& header) {
+std::string HeaderText(const MergedFrame& header) {
   return absl::StrFormat("weight %d, norm %.9g, %d contributions, %d bytes with CRC %08x",
                          header.weight, header.norm, header.contributions, header.payload_bytes,
                          header.payload_crc);
 }
 
-absl::Status Loss(const FrameHeader& header, absl::string_view what) {
+absl::Status Loss(const FrameName& frame, absl::string_view what) {
   return absl::DataLossError(
-      absl::StrCat("log: ", std::string(Name(header.kind)), " of ", PlaceOf(header), ": ", what));
+      absl::StrCat("log: ", std::string(Name(frame.kind)), " of ", PlaceOf(frame), ": ", what));
 }
 
 // Compares the contributors before anything is merged.
@@ -71,7 +71,7 @@ absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
                 absl::StrCat("its pushes give another update: ", merged.size(), " bytes, recorded ",
                              recorded.size(), ", which differ from byte ", at - recorded.begin()));
   }
-  FrameHeader header = got.header;
+  MergedFrame header = got.header;
   header.epoch = wanted.header.epoch;  // any epoch does
   if (header != wanted.header) {
     return Loss(wanted.header, absl::StrCat("its pushes give ", HeaderText(header), ", recorded ",
@@ -115,13 +115,12 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
   if (!snapshot.closed.has_value()) return absl::OkStatus();
 
   const ClosedSegment& closed = *snapshot.closed;
-  const FrameHeader& header = closed.header;
-  if (header.kind != FrameKind::kMerged || header.run != options_.run ||
-      header.segment != segment || uint64_t{header.round} + 1 != snapshot.open_round) {
+  const MergedFrame& header = closed.header;
+  if (header.run != options_.run || header.segment != segment ||
+      uint64_t{header.round} + 1 != snapshot.open_round) {
     return error(absl::StrFormat(
-        "its update is a %s frame of run %016x, round %d, segment %d, "
-        "wanted the merged one of run %016x and the round before",
-        std::string(Name(header.kind)), header.run, header.round, header.segment, options_.run));
+        "its update is of run %016x, round %d, segment %d, wanted run %016x and the round before",
+        header.run, header.round, header.segment, options_.run));
   }
   const auto& workers = closed.contributors;
   if (workers.size() != header.contributions ||
@@ -180,17 +179,17 @@ absl::Status Aggregator::Replay(const LogRecord& record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameHeader& header) const {
-  if (std::string reason = Misaddressed(header); !reason.empty()) {
+absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameName& frame) const {
+  if (std::string reason = Misaddressed(frame); !reason.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
   }
-  const uint32_t open_round = StateOf(header.segment).open_round;
-  if (header.round <= open_round) return header.round == open_round;
-  return Loss(header, absl::StrCat("nothing before it closes round ", open_round));
+  const uint32_t open_round = StateOf(frame.segment).open_round;
+  if (frame.round <= open_round) return frame.round == open_round;
+  return Loss(frame, absl::StrCat("nothing before it closes round ", open_round));
 }
 
 absl::Status Aggregator::ReplayPush(const PushRecord& record) {
-  const FrameHeader& header = record.header;
+  const PushFrame& header = record.header;
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
   SegmentState& segment = StateOf(header.segment);
   if (!is_open) {
@@ -214,7 +213,7 @@ absl::Status Aggregator::ReplayPush(const PushRecord& record) {
 }
 
 absl::Status Aggregator::ReplayMerged(const MergedRecord& record) {
-  const FrameHeader& header = record.header;
+  const MergedFrame& header = record.header;
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
   if (!is_open) return absl::OkStatus();
   SegmentState& segment = StateOf(header.segment);

@@ -104,7 +104,7 @@ absl::Duration Pacer::WaitOf(const Queue& queue, absl::Time now) {
 }
 
 Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
-  const FrameHeader& header = frame.header();
+  const FrameName header = frame.header();
   return {header.segment, cause, header.kind, cause == Cause::kAsked ? header.round : 0};
 }
 
@@ -116,7 +116,7 @@ void Pacer::Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, 
     if (cause == Cause::kAsked) {
       const auto close = queue.frames.find({.segment = key.segment});
       const bool waits_already = close != queue.frames.end() && key.kind == FrameKind::kMerged &&
-                                 close->second.header().round == key.round;
+                                 close->second.header().round() == key.round;
       if (waits_already) return;
       if (queue.asked >= kRequestsMax) return void(dropped_.emplace_back(worker, key.segment));
     }
@@ -127,8 +127,8 @@ void Pacer::Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, 
     } else {
       queue.keys.push_back(key);
     }
-  } else if (held->second.header().round <= frame.header().round) {
-    if (held->second.header().round != frame.header().round)
+  } else if (held->second.header().round() <= frame.header().round()) {
+    if (held->second.header().round() != frame.header().round())
       dropped_.emplace_back(worker, key.segment);
     queue.bytes -= held->second.wire_bytes(encryption_);
     held->second = std::move(frame);

@@ -19,7 +19,7 @@ namespace longwave {
 
 // An accepted push. After a crash the close of its round merges it again.
 struct PushRecord {
-  FrameHeader header;  // kind kPush
+  PushFrame header;
   Buffer payload;
 };
 
@@ -34,7 +34,7 @@ struct Contributor {
 
 // A closed round of a segment, written before any worker sees the update.
 struct MergedRecord {
-  FrameHeader header;                     // kind kMerged
+  MergedFrame header;
   std::vector<Contributor> contributors;  // header.contributions of them, by worker, ascending
   uint64_t residual_hash = 0;             // XXH3-64 of E after the close; 0: E is not kept
   Buffer payload;
@@ -60,7 +60,7 @@ struct ClosedSegment {
 
     bool operator==(const Push&) const = default;
   };
-  FrameHeader header;              // kind kMerged
+  MergedFrame header;
   std::vector<Push> contributors;  // by worker, ascending; header.contributions of them
   Buffer payload;
 };

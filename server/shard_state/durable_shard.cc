@@ -127,10 +127,10 @@ void DurableShard::StepAggregator(const AggregatorEvent& event, absl::Time now) 
                             Keep(PushRecord{push.header, std::move(push.payload)});
                           },
                           [&](KeepMerged& merged) {
-                            const FrameHeader header = merged.record.header;
+                            const MergedFrame header = merged.record.header;
                             NoteClosed(header, Keep(std::move(merged.record)));
                           },
-                          [&](AskLog& request) { Emit(AnswerFromLog{request.header}); },
+                          [&](AskLog& request) { Emit(AnswerFromLog{request.asked}); },
                           [&](AnswerPush& answer) { Emit(std::move(answer)); },
                           [&](SendMerged& merged) { Emit(std::move(merged)); },
                           [&](ContributionClipped& clipped) { Emit(std::move(clipped)); }},
@@ -147,7 +147,7 @@ std::optional<uint64_t> DurableShard::Keep(const LogRecord& record) {
   return std::nullopt;
 }
 
-void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence) {
+void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t> sequence) {
   const uint32_t open_round = merged.round + 1;
   Progress& progress = ProgressOf(merged.segment);
   progress.open_round = open_round;
@@ -209,7 +209,7 @@ void DurableShard::KeepMembership() {
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
 }
 
-void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
+void DurableShard::OnFetch(const FetchFrame& header, absl::Time now) {
   request_ = header;
   if (!trouble_.empty()) return Answer(header, Outcome::kBusy, "");
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
@@ -230,7 +230,7 @@ void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
 }
 
 void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
-  const FrameHeader& header = snapshot.header;
+  const SnapshotFrame& header = snapshot.header;
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) return;
   // Every snapshot is answered, useful or not: its sender waits to know that the link is free.
   Answer(header, Outcome::kAccepted, "");
@@ -269,7 +269,7 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   HastenRestores(header.worker, now);
 }
 
-absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
+absl::Status DurableShard::CheckModelRound(const SnapshotFrame& header) const {
   const uint32_t open_round = OpenRound(header.segment);
   const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, header.segment);
   const uint32_t above = latest.has_value() ? latest->key.round : 0;
@@ -292,36 +292,36 @@ void DurableShard::OnHashChecks(const HashChecksArrived& hash_checks) {
   }
 }
 
-FrameHeader DurableShard::FrameTo(uint32_t worker, FrameKind kind, uint32_t segment,
-                                  uint32_t round) const {
-  FrameHeader header;
-  header.kind = kind;
-  header.run = options_.aggregator.run;
-  header.epoch = membership_.epoch;
-  header.round = round;
-  header.worker = worker;
-  header.segment = segment;
+template <typename Frame>
+Frame DurableShard::FrameTo(uint32_t worker, uint32_t segment, uint32_t round) const {
+  Frame frame{.run = options_.aggregator.run, .epoch = membership_.epoch, .round = round};
+  frame.worker = worker;
+  frame.segment = segment;
   // The shard may have forgotten earlier rounds when the disk failed.
-  if (IsMine(segment) && trouble_.empty()) header.weight = OpenRound(segment);
-  return header;
+  if (IsMine(segment) && trouble_.empty()) frame.open_round = OpenRound(segment);
+  return frame;
+}
+
+SnapshotFrame DurableShard::SnapshotTo(const FetchFrame& fetch, uint32_t round) const {
+  return FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round);
 }
 
 void DurableShard::EmitRequest(uint32_t worker, uint32_t segment, uint32_t round) {
-  Emit(RequestSnapshot{worker, FrameTo(worker, FrameKind::kRequest, segment, round)});
+  Emit(RequestSnapshot{worker, FrameTo<RequestFrame>(worker, segment, round)});
 }
 
-AnswerPush DurableShard::AnswerTo(const FrameHeader& header, Outcome outcome,
+AnswerPush DurableShard::AnswerTo(const FrameName& asked, Outcome outcome,
                                   std::string reason) const {
-  FrameHeader answer = FrameTo(header.worker, FrameKind::kAnswer, header.segment, header.round);
+  auto answer = FrameTo<AnswerFrame>(asked.worker, asked.segment, asked.round);
   answer.outcome = outcome;
-  answer.contributions = static_cast<uint32_t>(header.kind);
+  answer.to = asked.kind;
   return {answer, std::move(reason)};
 }
 
-void DurableShard::Answer(const FrameHeader& header, Outcome outcome, std::string reason) {
-  const bool is_push = header.kind == FrameKind::kPush;
+void DurableShard::Answer(const FrameName& asked, Outcome outcome, std::string reason) {
+  const bool is_push = asked.kind == FrameKind::kPush;
   if (is_push && outcome == Outcome::kBusy) ++counted_.pushes_busy;
-  Emit(AnswerTo(header, outcome, std::move(reason)));
+  Emit(AnswerTo(asked, outcome, std::move(reason)));
 }
 
 void DurableShard::Emit(decltype(Outgoing::what) what) {

@@ -65,11 +65,11 @@ struct DurableShardOptions {
 using OpenStore = std::function<absl::StatusOr<std::unique_ptr<ShardStore>>()>;
 
 // Input of a shard: AggregatorEvent's events, and
-struct FetchArrived {  // a kFetch frame
-  FrameHeader header;
+struct FetchArrived {
+  FetchFrame header;
 };
-struct SnapshotArrived {  // a kSnapshot frame; the answer to RequestSnapshot
-  FrameHeader header;
+struct SnapshotArrived {  // the answer to RequestSnapshot
+  SnapshotFrame header;
   Buffer payload;
 };
 struct HashChecksArrived {  // the coordinator's, on UnconfirmedSnapshots()
@@ -79,14 +79,14 @@ using ShardEvent = std::variant<PushArrived, PullArrived, MembershipChanged, Tim
                                 FetchArrived, SnapshotArrived, HashChecksArrived>;
 
 // Output of a shard: AggregatorEffect's effects that concern workers, and
-struct SendSnapshot {  // a kSnapshot frame; the answer to the worker's fetch
+struct SendSnapshot {  // the answer to the worker's fetch
   uint32_t worker = 0;
-  FrameHeader header;
+  SnapshotFrame header;
   Buffer payload;
 };
-struct RequestSnapshot {  // a kRequest frame; round 0: a question where the worker stands
+struct RequestSnapshot {  // round 0: a question where the worker stands
   uint32_t worker = 0;
-  FrameHeader header;
+  RequestFrame header;
 };
 struct ShardEffect {
   // The number that Step gave to the event that caused it. 0: time caused it.
@@ -231,14 +231,14 @@ class DurableShard {
   };
   // Answers that need the disk; Commit looks them up.
   struct AnswerFromLog {
-    FrameHeader header;
+    FrameName asked;  // a push or a pull
   };
   struct AnswerFetch {
-    FrameHeader header;
+    FetchFrame header;
   };
   struct Outgoing {
     uint64_t event = 0;
-    std::optional<FrameHeader> request;  // the cause
+    std::optional<FrameName> request;  // the cause
     std::variant<AnswerPush, SendMerged, SendSnapshot, RequestSnapshot, ContributionClipped,
                  AnswerFromLog, AnswerFetch>
         what;
@@ -268,9 +268,9 @@ class DurableShard {
   void Reopen(absl::Time now);
   void ReopenLater(bool again, absl::Time now);
   // The restore of a member's frame; null: the segment is not being restored.
-  ReplicaRestore* RestoreOf(const FrameHeader& header);
+  ReplicaRestore* RestoreOf(const FrameName& frame);
   // A pull to this process says where its sender stands. True: a restore took the pull.
-  bool HearForRestore(const FrameHeader& pull);
+  bool HearForRestore(const PullFrame& pull);
   void PursueRestores(absl::Time now);
   uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that restores expect
   // For a worker from which that many bytes are expected.
@@ -284,34 +284,37 @@ class DurableShard {
   void OnPush(const PushArrived& push, absl::Time now);
   void OnPull(const PullArrived& pull, absl::Time now);
   void OnMembership(const MembershipChanged& change, absl::Time now);
-  void OnFetch(const FrameHeader& header, absl::Time now);
+  void OnFetch(const FetchFrame& header, absl::Time now);
   void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
   void OnHashChecks(const HashChecksArrived& hash_checks);
   void PassTime(absl::Time now);
   void StepAggregator(const AggregatorEvent& event, absl::Time now);
   std::optional<uint64_t> Keep(const LogRecord& record);
   void KeepMembership();
-  void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence);
-  absl::Status CheckModelRound(const FrameHeader& header) const;
+  void NoteClosed(const MergedFrame& merged, std::optional<uint64_t> sequence);
+  absl::Status CheckModelRound(const SnapshotFrame& header) const;
   void Emit(decltype(Outgoing::what) what);
   void EmitRequest(uint32_t worker, uint32_t segment, uint32_t round);
-  void Answer(const FrameHeader& header, Outcome outcome, std::string reason);
-  AnswerPush AnswerTo(const FrameHeader& header, Outcome outcome, std::string reason) const;
-  FrameHeader FrameTo(uint32_t worker, FrameKind kind, uint32_t segment, uint32_t round) const;
+  void Answer(const FrameName& asked, Outcome outcome, std::string reason);
+  AnswerPush AnswerTo(const FrameName& asked, Outcome outcome, std::string reason) const;
+  // A frame of this shard, with the segment's open round.
+  template <typename Frame>
+  Frame FrameTo(uint32_t worker, uint32_t segment, uint32_t round) const;
+  SnapshotFrame SnapshotTo(const FetchFrame& fetch, uint32_t round) const;
 
   // Effects of a commit (durable_shard_answers.cc).
   void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
-  void TellFromLog(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
-  void TellFetch(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
+  void TellFromLog(uint64_t event, const FrameName& asked, std::vector<ShardEffect>& effects);
+  void TellFetch(uint64_t event, const FetchFrame& fetch, std::vector<ShardEffect>& effects);
   // Bytes of the merged updates from a round on; nullopt: some of them are missing.
   std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
   // The answer to a member without state.
-  void TellBeginning(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
+  void TellBeginning(uint64_t event, const FetchFrame& fetch, std::vector<ShardEffect>& effects);
   absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
   void TurnBack();  // replaces effects that are not durable by `busy`
 
   // Snapshots and the removal of log (durable_shard_tend.cc).
-  bool StateIsDueAfter(const FrameHeader& merged) const;
+  bool StateIsDueAfter(const MergedFrame& merged) const;
   uint64_t ModelBytes(uint32_t segment) const;  // upper bound, of a model snapshot
   static absl::Duration TimeOnSlowLink(uint64_t bytes);
   absl::Status WriteState(uint32_t segment);
@@ -359,7 +362,7 @@ class DurableShard {
   uint64_t events_ = 0;
   uint64_t current_event_ = 0;
   std::vector<std::pair<uint32_t, uint32_t>> untold_;
-  std::optional<FrameHeader> request_;  // of the current event: a push, a pull or a fetch
+  std::optional<FrameName> request_;  // of the current event: a push, a pull or a fetch
   std::vector<Outgoing> outgoing_;
   uint64_t durable_before_ = 0;  // records below it were durable when the disk last failed
   absl::Status append_failure_;  // makes the next commit fail

@@ -12,7 +12,7 @@ namespace longwave {
 void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
   const uint64_t event = outgoing.event;
   if (const auto* request = std::get_if<AnswerFromLog>(&outgoing.what)) {
-    return TellFromLog(event, request->header, effects);
+    return TellFromLog(event, request->asked, effects);
   }
   if (const auto* fetch = std::get_if<AnswerFetch>(&outgoing.what)) {
     return TellFetch(event, fetch->header, effects);
@@ -30,38 +30,38 @@ void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
   }
 }
 
-void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
+void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
                                std::vector<ShardEffect>& effects) {
-  const bool is_push = header.kind == FrameKind::kPush;
+  const bool is_push = asked.kind == FrameKind::kPush;
   absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
-  if (store_ != nullptr) record = store_->log().ReadMerged(header.segment, header.round);
+  if (store_ != nullptr) record = store_->log().ReadMerged(asked.segment, asked.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
     // The disk has damaged a record since the start.
     notices_.push_back(std::string(record.status().message()));
     if (!is_push) {
-      effects.push_back({event, AnswerTo(header, Outcome::kRejected,
-                                         absl::StrCat("pull of worker ", header.worker, ", round ",
-                                                      header.round, ", segment ", header.segment,
+      effects.push_back({event, AnswerTo(asked, Outcome::kRejected,
+                                         absl::StrCat("pull of worker ", asked.worker, ", round ",
+                                                      asked.round, ", segment ", asked.segment,
                                                       ": the shard's log is damaged there"))});
       return;
     }
   }
   if (!record.ok()) {
     // The shard cannot tell whether the push is in a merge. `late` could count it twice.
-    effects.push_back({event, AnswerTo(header, Outcome::kCompacted, "")});
+    effects.push_back({event, AnswerTo(asked, Outcome::kCompacted, "")});
     return;
   }
   if (is_push) {
-    const auto own = std::ranges::find(record->contributors, header.worker, &Contributor::worker);
+    const auto own = std::ranges::find(record->contributors, asked.worker, &Contributor::worker);
     const bool was_in_it = own != record->contributors.end();
-    FrameHeader answer =
-        aggregator_->AnswerTo(header, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
+    AnswerFrame answer =
+        aggregator_->AnswerTo(asked, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
     // An earlier process of the worker, whose residual is lost, may have sent the contribution.
-    if (was_in_it) answer.held = own->crc;
+    if (was_in_it) answer.held_crc = own->crc;
     effects.push_back({event, AnswerPush{answer, ""}});
   }
   effects.push_back(
-      {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});
+      {event, SendMerged{{asked.worker}, record->header, std::move(record->payload)}});
 }
 
 std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t from) const {
@@ -76,33 +76,33 @@ std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t fro
   return bytes.ok() ? std::optional<uint64_t>(*bytes) : std::nullopt;
 }
 
-void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
+void DurableShard::TellFetch(uint64_t event, const FetchFrame& fetch,
                              std::vector<ShardEffect>& effects) {
-  if (header.round == kRoundNever) return TellBeginning(event, header, effects);
-  const uint32_t segment = header.segment;
+  if (fetch.round == kRoundNever) return TellBeginning(event, fetch, effects);
+  const uint32_t segment = fetch.segment;
   const uint32_t open_round = OpenRound(segment);
   const auto answer = [&](Outcome outcome, std::string reason) {
-    effects.push_back({event, AnswerTo(header, outcome, std::move(reason))});
+    effects.push_back({event, AnswerTo(fetch, outcome, std::move(reason))});
   };
   const auto send = [&](uint32_t round, Buffer payload) {
-    FrameHeader snapshot = FrameTo(header.worker, FrameKind::kSnapshot, segment, round);
-    effects.push_back({event, SendSnapshot{header.worker, snapshot, std::move(payload)}});
+    effects.push_back(
+        {event, SendSnapshot{fetch.worker, SnapshotTo(fetch, round), std::move(payload)}});
   };
-  const std::string place = absl::StrCat("fetch of worker ", header.worker, ", round ",
-                                         header.round, ", segment ", segment);
-  if (header.round > open_round) {
+  const std::string place = absl::StrCat("fetch of worker ", fetch.worker, ", round ", fetch.round,
+                                         ", segment ", segment);
+  if (fetch.round > open_round) {
     return answer(Outcome::kRejected,
                   absl::StrCat(place, ": wanted round ", open_round, " or earlier"));
   }
-  const std::optional<uint64_t> log_bytes = MergedBytes(segment, header.round);
+  const std::optional<uint64_t> log_bytes = MergedBytes(segment, fetch.round);
   if (const auto restored = restored_models_.find(segment); !log_bytes.has_value() &&
                                                             restored != restored_models_.end() &&
-                                                            restored->second.round > header.round) {
+                                                            restored->second.round > fetch.round) {
     return send(restored->second.round, restored->second.payload);
   }
   while (store_ != nullptr) {
     const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, segment);
-    if (!latest.has_value() || latest->key.round <= header.round) break;
+    if (!latest.has_value() || latest->key.round <= fetch.round) break;
     const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
     if (!after.has_value()) break;
     if (log_bytes.has_value() && *log_bytes <= latest->stored_bytes + *after) break;
@@ -118,12 +118,12 @@ void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
                       open_round, ", which is open, nor a snapshot of a later round"));
 }
 
-void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
+void DurableShard::TellBeginning(uint64_t event, const FetchFrame& fetch,
                                  std::vector<ShardEffect>& effects) {
-  const uint32_t segment = header.segment;
+  const uint32_t segment = fetch.segment;
   const auto send = [&](uint32_t round, Buffer payload) {
-    const FrameHeader snapshot = FrameTo(header.worker, FrameKind::kSnapshot, segment, round);
-    effects.push_back({event, SendSnapshot{header.worker, snapshot, std::move(payload)}});
+    effects.push_back(
+        {event, SendSnapshot{fetch.worker, SnapshotTo(fetch, round), std::move(payload)}});
   };
   if (const auto restored = restored_models_.find(segment); restored != restored_models_.end()) {
     return send(restored->second.round, restored->second.payload);
@@ -150,11 +150,11 @@ void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
     if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
   }
   if (options_.keeps_start) {  // the start may still arrive
-    effects.push_back({event, AnswerTo(header, Outcome::kBusy, "")});
+    effects.push_back({event, AnswerTo(fetch, Outcome::kBusy, "")});
     return;
   }
-  effects.push_back({event, AnswerTo(header, Outcome::kRejected,
-                                     absl::StrCat("fetch of worker ", header.worker, ", segment ",
+  effects.push_back({event, AnswerTo(fetch, Outcome::kRejected,
+                                     absl::StrCat("fetch of worker ", fetch.worker, ", segment ",
                                                   segment, ": it has not what the run began with, ",
                                                   "and the shard keeps no snapshot yet"))});
 }
@@ -171,13 +171,13 @@ void DurableShard::TurnBack() {
   std::erase_if(outgoing_, [&](Outgoing& outgoing) {
     auto* const answer = std::get_if<AnswerPush>(&outgoing.what);
     const Outcome outcome = answer == nullptr ? Outcome::kNone : answer->header.outcome;
-    if (answer != nullptr) answer->header.weight = 0;  // a closed round may be open again
+    if (answer != nullptr) answer->header.open_round = 0;  // a closed round may be open again
     const bool of_snapshot = answer != nullptr && !outgoing.request.has_value();
     if (of_snapshot || outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
         outcome == Outcome::kBusy || outcome == Outcome::kCompacted) {
       return false;  // true whatever the disk has
     }
-    const std::optional<FrameHeader>& request = outgoing.request;
+    const std::optional<FrameName>& request = outgoing.request;
     const bool is_push = request.has_value() && request->kind == FrameKind::kPush;
     const auto* const merged = std::get_if<SendMerged>(&outgoing.what);
     const bool is_pulled =
@@ -196,7 +196,7 @@ void DurableShard::TurnBack() {
     if (outcome == Outcome::kAccepted) --counted_.pushes_accepted;
     if (is_push) ++counted_.pushes_busy;
     AnswerPush busy = AnswerTo(*request, Outcome::kBusy, "");
-    busy.header.weight = 0;
+    busy.header.open_round = 0;
     outgoing.what = std::move(busy);
     return false;
   });

@@ -269,14 +269,14 @@ void DurableShard::ReopenLater(bool again, absl::Time now) {
   reopen_at_ = now + reopen_after_;
 }
 
-ReplicaRestore* DurableShard::RestoreOf(const FrameHeader& header) {
-  if (restores_.empty() || header.run != options_.aggregator.run) return nullptr;
-  const auto restore = restores_.find(header.segment);
-  if (restore == restores_.end() || !aggregator_->IsMember(header.worker)) return nullptr;
+ReplicaRestore* DurableShard::RestoreOf(const FrameName& frame) {
+  if (restores_.empty() || frame.run != options_.aggregator.run) return nullptr;
+  const auto restore = restores_.find(frame.segment);
+  if (restore == restores_.end() || !aggregator_->IsMember(frame.worker)) return nullptr;
   return &restore->second;
 }
 
-bool DurableShard::HearForRestore(const FrameHeader& pull) {
+bool DurableShard::HearForRestore(const PullFrame& pull) {
   ReplicaRestore* const restore = RestoreOf(pull);
   if (restore == nullptr) return false;
   if (pull.epoch >= first_epoch_) restore->Heard(pull.worker, pull.round);

@@ -34,7 +34,7 @@ void DurableShard::Tend(absl::Time) {
   }
 }
 
-bool DurableShard::StateIsDueAfter(const FrameHeader& merged) const {
+bool DurableShard::StateIsDueAfter(const MergedFrame& merged) const {
   return (uint64_t{merged.round} + merged.segment) % options_.state_rounds == 0;
 }
 

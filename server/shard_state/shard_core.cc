@@ -54,40 +54,33 @@ void ShardCore::SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now
 }
 
 ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
-  const FrameHeader& header = frame.frame.header;
+  const auto& [header, payload] = frame.frame;
+  const FrameName name = header;
   last_frame_ = now;
   ++batch_frames_;
-  batch_bytes_ += frame.frame.payload.size();
-  Worker* const worker = FindMember(header, header.worker);
+  batch_bytes_ += payload.size();
+  Worker* const worker = FindMember(name, name.worker);
   Taken taken{.is_strangers = worker == nullptr};
   const uint32_t taken_before = worker == nullptr ? 0 : Hear(*worker, frame);
   const auto step = [&](const ShardEvent& event) {
     taken.event = shard_->Step(event, now);
-    requests_[taken.event] = {frame.peer, header.kind};
+    requests_[taken.event] = {frame.peer, name.kind};
   };
-  switch (header.kind) {
-    case FrameKind::kHello:
-      AnswerHello(frame, taken_before);
-      break;
-    case FrameKind::kPush:
-      step(PushArrived{header, frame.frame.payload});
-      break;
-    case FrameKind::kPull:
-      step(PullArrived{header});
-      break;
-    case FrameKind::kFetch:
-      step(FetchArrived{header});
-      break;
-    case FrameKind::kSnapshot:
-      step(SnapshotArrived{header, frame.frame.payload});
-      break;
-    case FrameKind::kAnswer:
-    case FrameKind::kMerged:
-    case FrameKind::kRequest:
-      taken.is_of_shards = true;
-      if (!IsWorthALine(++rejected_)) break;
+  if (const auto* hello = std::get_if<HelloFrame>(&header)) {
+    AnswerHello(frame.peer, *hello, taken_before);
+  } else if (const auto* push = std::get_if<PushFrame>(&header)) {
+    step(PushArrived{*push, payload});
+  } else if (const auto* pull = std::get_if<PullFrame>(&header)) {
+    step(PullArrived{*pull});
+  } else if (const auto* fetch = std::get_if<FetchFrame>(&header)) {
+    step(FetchArrived{*fetch});
+  } else if (const auto* snapshot = std::get_if<SnapshotFrame>(&header)) {
+    step(SnapshotArrived{*snapshot, payload});
+  } else {
+    taken.is_of_shards = true;
+    if (IsWorthALine(++rejected_))
       notices_.push_back(absl::StrCat("dropped a frame that only shards send: ",
-                                      std::string(Name(header.kind)), ", worker ", header.worker));
+                                      std::string(Name(name.kind)), ", worker ", name.worker));
   }
   return taken;
 }
@@ -98,77 +91,67 @@ bool ShardCore::TakesMore() const {
 }
 
 uint32_t ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
-  const FrameHeader& header = frame.frame.header;
+  const FrameName name = frame.frame.header;
   std::optional<size_t> segment;
-  const bool wants_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull ||
-                             header.kind == FrameKind::kFetch;
-  if (wants_segment && header.segment - shard_->first_segment() < shard_->segment_count())
-    segment = header.segment - shard_->first_segment();
-  const bool is_hello = header.kind == FrameKind::kHello;
-  std::optional<WorkerConnections::Hello> hello;
-  if (is_hello) hello = HelloOf(header);
-  const uint32_t taken = worker.connections.Hear(frame.peer, segment, hello).taken;
+  const bool wants_segment = name.kind == FrameKind::kPush || name.kind == FrameKind::kPull ||
+                             name.kind == FrameKind::kFetch;
+  if (wants_segment && name.segment - shard_->first_segment() < shard_->segment_count())
+    segment = name.segment - shard_->first_segment();
+  const auto* const hello = std::get_if<HelloFrame>(&frame.frame.header);
+  std::optional<WorkerConnections::Hello> said;
+  if (hello != nullptr) said = HelloOf(*hello);
+  const uint32_t taken = worker.connections.Hear(frame.peer, segment, said).taken;
   const size_t payload_bytes = frame.frame.payload.size();
-  worker.traffic.received[header.kind] += {.frames = 1,
-                                           .bytes = FrameWireBytes(payload_bytes, encryption_),
-                                           .payload_bytes = payload_bytes};
-  if (is_hello) {
+  worker.traffic.received[name.kind] += {.frames = 1,
+                                         .bytes = FrameWireBytes(payload_bytes, encryption_),
+                                         .payload_bytes = payload_bytes};
+  if (hello != nullptr) {
     worker.greeted = true;
-    shard_->Greeted(header.worker);
-    pacer_.SetRate(header.worker, header.weight);
+    shard_->Greeted(hello->worker);
+    pacer_.SetRate(hello->worker, hello->bytes_per_second_max);
   } else if (!worker.greeted) {
     RequestHello(worker, frame);
   }
   return taken - 1;
 }
 
-WorkerConnections::Hello ShardCore::HelloOf(const FrameHeader& header) const {
-  const NodeRank node = NodeRank::Unpack(header.contributions).value_or(NodeRank{});
-  const auto [begin, end] = SegmentsOfRank(shard_->layout(), node.rank, node.ranks);
+WorkerConnections::Hello ShardCore::HelloOf(const HelloFrame& hello) const {
+  const auto [begin, end] = SegmentsOfRank(shard_->layout(), hello.node.rank, hello.node.ranks);
   const uint32_t first = shard_->first_segment();
-  return {.number = header.epoch,
+  return {.number = hello.connection,
           .serves_begin = std::max(begin, first) - first,
           .serves_end = std::max(end, first) - first};
 }
 
 void ShardCore::RequestHello(Worker& worker, const PeerFrame& frame) {
   if (last_frame_ < worker.asked_hello + kHelloPatience) return;
-  const uint32_t index = frame.frame.header.worker;
+  const uint32_t index = frame.frame.header.worker();
   // A worker that still says no hello is served without a limit.
   if (worker.asked_hello == absl::InfinitePast())
     pacer_.AwaitRate(index, last_frame_ + kHelloPatience);
   worker.asked_hello = last_frame_;
-  Answer(frame.peer,
-         {.kind = FrameKind::kRequest,
-          .run = run_,
-          .epoch = membership_.epoch,
-          .worker = index,
-          .segment = kNoSegment},
-         "");
+  Answer(
+      frame.peer,
+      RequestFrame{.run = run_, .epoch = membership_.epoch, .worker = index, .segment = kNoSegment},
+      "");
 }
 
-void ShardCore::AnswerHello(const PeerFrame& frame, uint32_t taken) {
-  const FrameHeader& hello = frame.frame.header;
-  FrameHeader answer = hello;
-  answer.kind = FrameKind::kAnswer;
-  answer.outcome = Outcome::kAccepted;
-  answer.epoch = hello.round - taken;
-  answer.weight = incarnation_;
-  answer.norm = 0;
-  answer.contributions = static_cast<uint32_t>(hello.kind);
+void ShardCore::AnswerHello(const PeerId& peer, const HelloFrame& hello, uint32_t taken) {
   std::string reason;
-  if (answer.run != run_) {
-    reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);
-  } else if (!IsMember(answer.worker)) {
-    reason =
-        absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
-  } else if (const auto node = NodeRank::Unpack(hello.contributions); !node.ok()) {
-    reason = std::string(node.status().message());
+  if (hello.run != run_) {
+    reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", hello.run, run_);
+  } else if (!IsMember(hello.worker)) {
+    reason = absl::StrCat("worker ", hello.worker, " is not a member of epoch ", membership_.epoch);
   }
-  if (!reason.empty()) answer.outcome = Outcome::kRejected;
+  const WelcomeFrame answer{.outcome = reason.empty() ? Outcome::kAccepted : Outcome::kRejected,
+                            .run = hello.run,
+                            .frames_missing = hello.frames_sent - taken,
+                            .frames_sent = hello.frames_sent,
+                            .worker = hello.worker,
+                            .incarnation = incarnation_};
   absl::StatusOr<SealedFrame> sealed = Seal(answer, BufferOf(reason));
   if (!sealed.ok()) return Drop(answer.worker, answer, sealed.status());
-  welcomes_.push_back({frame.peer, {answer.worker, *std::move(sealed)}});
+  welcomes_.push_back({peer, {answer.worker, *std::move(sealed)}});
 }
 
 std::vector<ShardEffect> ShardCore::Commit(absl::Time now) {
@@ -235,8 +218,8 @@ void ShardCore::Complain(std::string sentence, absl::Time now) {
 
 void ShardCore::Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason) {
   absl::StatusOr<SealedFrame> frame = Seal(header, BufferOf(reason));
-  if (!frame.ok()) return Drop(header.worker, header, frame.status());
-  outgoing_.push_back({peer, {header.worker, *std::move(frame)}});
+  if (!frame.ok()) return Drop(header.worker(), header, frame.status());
+  outgoing_.push_back({peer, {header.worker(), *std::move(frame)}});
 }
 
 void ShardCore::SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header,
@@ -276,7 +259,6 @@ void ShardCore::Send(Outgoing& out, absl::Time now, SendFrame send) {
   Worker* const worker = FindMember(frame.header(), index);
   PeerId peer;
   const absl::Status sent = Deliver(out, worker, send, peer);
-  const FrameHeader& header = frame.header();
   const bool waits = out.peer.empty() && absl::IsUnavailable(sent);
   WorkerConnections::Counts* const counts =
       worker == nullptr || waits ? nullptr : worker->connections.CountsOf(peer);
@@ -284,14 +266,14 @@ void ShardCore::Send(Outgoing& out, absl::Time now, SendFrame send) {
   if (sent.ok()) {
     pacer_.Charge(index, frame.wire_bytes(encryption_), now);
     if (worker == nullptr) return;
-    worker->traffic.sent[header.kind] += {.frames = 1,
-                                          .bytes = frame.wire_bytes(encryption_),
-                                          .payload_bytes = frame.payload().size()};
+    worker->traffic.sent[frame.header().kind()] += {.frames = 1,
+                                                    .bytes = frame.wire_bytes(encryption_),
+                                                    .payload_bytes = frame.payload().size()};
   } else if (waits) {
     // Frames for a worker with a full connection wait here.
     pacer_.PutBack(index, std::move(frame), now + kRetryInterval, cause);
   } else {
-    Drop(index, header, sent);
+    Drop(index, frame.header(), sent);
   }
 }
 
@@ -299,13 +281,12 @@ absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, P
   SealedFrame& frame = out.what.frame;
   peer = out.peer;
   if (!peer.empty()) {
-    const bool is_welcome =
-        frame.header().kind == FrameKind::kAnswer && frame.header().segment == kNoSegment;
+    const auto* const welcome = std::get_if<WelcomeFrame>(&frame.header());
     const auto* const counts = worker == nullptr ? nullptr : worker->connections.CountsOf(peer);
-    if (is_welcome && counts != nullptr) {
-      FrameHeader header = frame.header();
-      header.held = counts->sent;
-      auto sealed = Seal(header, frame.payload());
+    if (welcome != nullptr && counts != nullptr) {
+      WelcomeFrame counted = *welcome;
+      counted.shard_frames_sent = counts->sent;
+      auto sealed = Seal(counted, frame.payload());
       if (!sealed.ok()) return sealed.status();
       frame = *std::move(sealed);
     }
@@ -314,10 +295,10 @@ absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, P
   absl::Status sent = absl::NotFoundError("no frame of it has come yet");
   while (worker != nullptr) {
     const WorkerConnections& connections = worker->connections;
-    const FrameHeader& header = frame.header();
-    const uint32_t segment = header.segment - shard_->first_segment();
-    const PeerId* const route = header.kind == FrameKind::kRequest ? connections.Newest(segment)
-                                                                   : connections.RouteOf(segment);
+    const FrameName name = frame.header();
+    const uint32_t segment = name.segment - shard_->first_segment();
+    const PeerId* const route = name.kind == FrameKind::kRequest ? connections.Newest(segment)
+                                                                 : connections.RouteOf(segment);
     if (route == nullptr) break;
     peer = *route;
     sent = send(peer, frame);
@@ -328,10 +309,10 @@ absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, P
 }
 
 // Dropping loses nothing: a worker that misses an update repeats its request.
-void ShardCore::Drop(uint32_t worker, const FrameHeader& header, const absl::Status& status) {
+void ShardCore::Drop(uint32_t worker, const FrameName& frame, const absl::Status& status) {
   if (!IsWorthALine(++unsent_)) return;
-  notices_.push_back(absl::StrCat(std::string(Name(header.kind)), " frame for worker ", worker,
-                                  ", round ", header.round, ", segment ", header.segment,
+  notices_.push_back(absl::StrCat(std::string(Name(frame.kind)), " frame for worker ", worker,
+                                  ", round ", frame.round, ", segment ", frame.segment,
                                   " was not sent: ", std::string(status.message()), " (", unsent_,
                                   " unsent so far)"));
 }
@@ -362,8 +343,8 @@ std::vector<WorkerLinkReport> ShardCore::links() const {
 }
 
 // The member of this run. Null: no member, or a frame of another run.
-ShardCore::Worker* ShardCore::FindMember(const FrameHeader& header, uint32_t worker) {
-  const auto found = header.run == run_ ? workers_.find(worker) : workers_.end();
+ShardCore::Worker* ShardCore::FindMember(const FrameName& frame, uint32_t worker) {
+  const auto found = frame.run == run_ ? workers_.find(worker) : workers_.end();
   return found == workers_.end() ? nullptr : &found->second;
 }
 

@@ -122,10 +122,10 @@ class ShardCore {
 
   // Returns the number of earlier frames on its connection.
   uint32_t Hear(Worker& worker, const PeerFrame& frame);
-  WorkerConnections::Hello HelloOf(const FrameHeader& header) const;
+  WorkerConnections::Hello HelloOf(const HelloFrame& hello) const;
   void RequestHello(Worker& worker, const PeerFrame& frame);
   // taken: the number of earlier frames on its connection.
-  void AnswerHello(const PeerFrame& frame, uint32_t taken);
+  void AnswerHello(const PeerId& peer, const HelloFrame& hello, uint32_t taken);
   void Tell(const ShardEffect& effect, absl::Time now);
   void NoteRejected(const AnswerPush& answer, absl::Time now);
   void NoteClipped(const ContributionClipped& clipped, absl::Time now);
@@ -138,10 +138,10 @@ class ShardCore {
   // Sends on the connection that `out` names, or else by the worker's route to the segment. peer:
   // the connection used.
   absl::Status Deliver(Outgoing& out, Worker* worker, SendFrame send, PeerId& peer);
-  void Drop(uint32_t worker, const FrameHeader& header, const absl::Status& status);
+  void Drop(uint32_t worker, const FrameName& frame, const absl::Status& status);
   // A frame of the segment for the worker will not be sent.
   void CountDropped(uint32_t worker, uint32_t segment);
-  Worker* FindMember(const FrameHeader& header, uint32_t worker);
+  Worker* FindMember(const FrameName& frame, uint32_t worker);
 
   const uint64_t run_;
   const uint64_t incarnation_;

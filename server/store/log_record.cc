@@ -13,16 +13,6 @@
 namespace longwave {
 namespace {
 
-absl::Status CheckFrame(const FrameHeader& header, FrameKind wanted,
-                        std::span<const std::byte> payload) {
-  if (header.kind != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat("got a ", std::string(Name(header.kind)),
-                                                   " frame, wanted a ", std::string(Name(wanted)),
-                                                   " frame"));
-  }
-  return VerifyPayload(header, payload);
-}
-
 absl::Status CheckContributors(const MergedRecord& record) {
   const std::vector<Contributor>& contributors = record.contributors;
   if (contributors.size() != record.header.contributions ||
@@ -67,14 +57,14 @@ struct Encoder {
   Buffer& payload;
 
   absl::Status operator()(const PushRecord& record) {
-    LONGWAVE_RETURN_IF_ERROR(CheckFrame(record.header, FrameKind::kPush, record.payload.bytes()));
+    LONGWAVE_RETURN_IF_ERROR(VerifyPayload(record.header, record.payload.bytes()));
     PutFrame(record.header, out);
     payload = record.payload;
     return absl::OkStatus();
   }
 
   absl::Status operator()(const MergedRecord& record) {
-    LONGWAVE_RETURN_IF_ERROR(CheckFrame(record.header, FrameKind::kMerged, record.payload.bytes()));
+    LONGWAVE_RETURN_IF_ERROR(VerifyPayload(record.header, record.payload.bytes()));
     LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
     PutFrame(record.header, out);
     out.Put<uint64_t>(record.residual_hash);
@@ -122,21 +112,23 @@ absl::Status WrongLength() {
   return absl::InvalidArgumentError("its length is not what its fields say");
 }
 
-absl::StatusOr<LogRecord> DecodeFramed(LogKind kind, ByteReader in,
-                                       const std::shared_ptr<const void>& owner) {
-  LONGWAVE_ASSIGN_OR_RETURN(const FrameHeader header,
-                            DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes)));
-  if (kind == LogKind::kPush) {
-    PushRecord record{header, Buffer(in.GetBytes(in.left()), owner)};
-    LONGWAVE_RETURN_IF_ERROR(CheckFrame(header, FrameKind::kPush, record.payload.bytes()));
-    return record;
-  }
+absl::StatusOr<LogRecord> DecodePush(ByteReader in, const std::shared_ptr<const void>& owner) {
+  PushRecord record;
+  LONGWAVE_ASSIGN_OR_RETURN(record.header,
+                            DecodeFrameHeaderOf<PushFrame>(in.GetBytes(kFrameHeaderBytes)));
+  record.payload = Buffer(in.GetBytes(in.left()), owner);
+  LONGWAVE_RETURN_IF_ERROR(VerifyPayload(record.header, record.payload.bytes()));
+  return record;
+}
+
+absl::StatusOr<LogRecord> DecodeMerged(ByteReader in, const std::shared_ptr<const void>& owner) {
   MergedRecord record;
-  record.header = header;
+  LONGWAVE_ASSIGN_OR_RETURN(record.header,
+                            DecodeFrameHeaderOf<MergedFrame>(in.GetBytes(kFrameHeaderBytes)));
   record.residual_hash = in.Get<uint64_t>();
   constexpr uint64_t kContributorBytes = 24;
-  if (header.contributions > in.left() / kContributorBytes) return WrongLength();
-  record.contributors.resize(header.contributions);
+  if (record.header.contributions > in.left() / kContributorBytes) return WrongLength();
+  record.contributors.resize(record.header.contributions);
   for (Contributor& contributor : record.contributors) {
     contributor.worker = in.Get<uint32_t>();
     contributor.crc = in.Get<uint32_t>();
@@ -146,7 +138,7 @@ absl::StatusOr<LogRecord> DecodeFramed(LogKind kind, ByteReader in,
   if (!in.ok()) return WrongLength();
   LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
   record.payload = Buffer(in.GetBytes(in.left()), owner);
-  LONGWAVE_RETURN_IF_ERROR(CheckFrame(header, FrameKind::kMerged, record.payload.bytes()));
+  LONGWAVE_RETURN_IF_ERROR(VerifyPayload(record.header, record.payload.bytes()));
   return record;
 }
 
@@ -219,8 +211,9 @@ absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte>
                                         const std::shared_ptr<const void>& owner) {
   switch (kind) {
     case LogKind::kPush:
+      return DecodePush(ByteReader(body), owner);
     case LogKind::kMerged:
-      return DecodeFramed(kind, ByteReader(body), owner);
+      return DecodeMerged(ByteReader(body), owner);
     case LogKind::kMembership:
       return DecodeMembership(ByteReader(body));
     case LogKind::kNote:

@@ -14,11 +14,10 @@ namespace {
 // OK, or what is wrong with the closed update.
 absl::Status CheckClosed(const SegmentSnapshot& segment) {
   const ClosedSegment& closed = *segment.closed;
-  if (closed.header.kind != FrameKind::kMerged ||
-      uint64_t{closed.header.round} + 1 != segment.open_round) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the closed update is a ", std::string(Name(closed.header.kind)), " frame of round ",
-        closed.header.round, ", wanted a merged one of the round before ", segment.open_round));
+  if (uint64_t{closed.header.round} + 1 != segment.open_round) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the closed update is of round ", closed.header.round,
+                     ", wanted the round before ", segment.open_round));
   }
   if (closed.contributors.size() != closed.header.contributions) {
     return absl::InvalidArgumentError(absl::StrCat("got ", closed.contributors.size(),
@@ -128,7 +127,7 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     if (absl::Status status = CheckNewest(segment); !status.ok())
       return SegmentLoss(i, status.message());
     if ((has & kHasClosed) == 0) continue;
-    const auto header = DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes));
+    const auto header = DecodeFrameHeaderOf<MergedFrame>(in.GetBytes(kFrameHeaderBytes));
     if (!header.ok()) return SegmentLoss(i, header.status().message());
     segment.closed.emplace();
     segment.closed->header = *header;

@@ -18,31 +18,38 @@ namespace longwave {
 namespace {
 
 bool WriteFrames(const std::filesystem::path& folder) {
+  constexpr uint64_t kRun = 0x0123456789abcdef;
+  const std::pair<const char*, FrameHeader> kinds[] = {
+      {"hello",
+       HelloFrame{.run = kRun, .connection = 1, .frames_sent = 17, .worker = 3, .node = {1, 4}}},
+      {"welcome", WelcomeFrame{.run = kRun, .frames_sent = 17, .worker = 3, .incarnation = 7}},
+      {"push",
+       PushFrame{.run = kRun, .epoch = 1, .round = 17, .worker = 3, .segment = 2, .weight = 61440}},
+      {"answer",
+       AnswerFrame{
+           .outcome = Outcome::kRejected, .run = kRun, .epoch = 1, .round = 17, .worker = 3}},
+      {"duplicate",
+       AnswerFrame{.outcome = Outcome::kDuplicate, .run = kRun, .open_round = 18, .held_crc = 9}},
+      {"merged", MergedFrame{.run = kRun, .epoch = 1, .norm = 0.5f, .contributions = 4}},
+      {"pull", PullFrame{.run = kRun, .epoch = 1, .round = 17, .worker = 3, .segment = 2}},
+      {"fetch", FetchFrame{.run = kRun, .round = 17, .worker = 3, .segment = 2}},
+      {"snapshot", SnapshotFrame{.run = kRun, .round = 17, .worker = 3, .segment = 2}},
+      {"request",
+       RequestFrame{.run = kRun, .epoch = 1, .round = 17, .worker = 3, .open_round = 16}},
+  };
   bool good = true;
-  for (int kind = 1; kind <= 8; ++kind) {
+  for (const auto& [name, kind] : kinds) {
     for (const bool with_payload : {false, true}) {
       std::vector<std::byte> payload;
       if (with_payload) payload = Bytes({'w', 'h', 'y'});
-      FrameHeader header;
-      header.kind = static_cast<FrameKind>(kind);
-      header.outcome = kind == 3 ? Outcome::kRejected : Outcome::kNone;
-      header.run = 0x0123456789abcdef;
-      header.epoch = 1;
-      header.round = 17;
-      header.worker = 3;
-      header.segment = 2;
-      header.weight = 61440;
-      header.norm = 0.5f;
-      header.contributions = kind == 4 ? 4 : 0;
-      header.payload_bytes = static_cast<uint32_t>(payload.size());
-      header.payload_crc = Crc32c(payload);
+      FrameHeader header = kind;
+      if (!SetPayload(payload, header).ok()) continue;
       std::array<std::byte, kFrameHeaderBytes> head;
       EncodeFrameHeader(header, head);
       std::vector<std::byte> frame(head.begin(), head.end());
       frame.insert(frame.end(), payload.begin(), payload.end());
-      good &= WriteSeed(
-          folder / ("seed-" + std::string(Name(header.kind)) + (with_payload ? "-payload" : "")),
-          frame);
+      good &= WriteSeed(folder / (std::string("seed-") + name + (with_payload ? "-payload" : "")),
+                        frame);
     }
   }
   return good;

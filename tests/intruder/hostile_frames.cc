@@ -102,23 +102,26 @@ void HostileFrames::TakeIn(Line& line) {
     const auto received = line.dealer->Receive(absl::ZeroDuration());
     if (!received.ok() || !received->has_value()) return;
     const FrameHeader& header = (*received)->header;
-    if (header.kind != FrameKind::kAnswer) {
-      ++counts_[absl::StrCat("got ", Text(Name(header.kind)))];
-      if (header.kind == FrameKind::kMerged && header.segment < open_rounds_.size())
-        open_rounds_[header.segment] = header.round + 1;
-      // An answer to the shard's request, as damaged as the other frames.
-      if (header.kind == FrameKind::kRequest && header.segment < open_rounds_.size()) {
-        FrameHeader answer = Header(FrameKind::kSnapshot, header.segment);
-        answer.round = header.round;
-        answer.epoch = 0;
-        Send(line, answer, Snapshot(header.segment));
+    const FrameName name = header;
+    const bool is_of_segment = name.segment < open_rounds_.size();
+    if (const auto* answer = std::get_if<AnswerFrame>(&header)) {
+      ++counts_[absl::StrCat(Text(Name(answer->to)), " ", Text(Name(answer->outcome)))];
+      if (is_of_segment) open_rounds_[name.segment] = answer->open_round;
+    } else if (const auto* welcome = std::get_if<WelcomeFrame>(&header)) {
+      ++counts_[absl::StrCat("hello ", Text(Name(welcome->outcome)))];
+    } else {
+      ++counts_[absl::StrCat("got ", Text(Name(name.kind)))];
+      if (name.kind == FrameKind::kMerged && is_of_segment)
+        open_rounds_[name.segment] = name.round + 1;
+      // An answer to the shard's request.
+      if (name.kind == FrameKind::kRequest && is_of_segment) {
+        const SnapshotFrame answer{.run = beliefs_->run,
+                                   .round = name.round,
+                                   .worker = beliefs_->worker,
+                                   .segment = name.segment};
+        Send(line, answer, Snapshot(name.segment));
       }
-      continue;
     }
-    const auto asked = static_cast<FrameKind>(header.contributions);
-    ++counts_[absl::StrCat(Text(Name(asked)), " ", Text(Name(header.outcome)))];
-    if (asked != FrameKind::kHello && header.segment < open_rounds_.size())
-      open_rounds_[header.segment] = static_cast<uint32_t>(header.weight);
   }
 }
 
@@ -128,14 +131,13 @@ void HostileFrames::SendFrame(Line& line) {
   const uint32_t segment = is_hello ? kNoSegment : SegmentOf(line.shard);
   FrameHeader header = Header(kind, segment);
   Buffer payload;
-  if (kind == FrameKind::kPush || (kind == FrameKind::kMerged && OneIn(*rng_, 2)))
-    payload = Payload(segment, &header.norm);
+  if (auto* push = std::get_if<PushFrame>(&header)) payload = Payload(segment, &push->norm);
+  if (auto* merged = std::get_if<MergedFrame>(&header); merged != nullptr && OneIn(*rng_, 2))
+    payload = Payload(segment, &merged->norm);
   if (kind == FrameKind::kSnapshot) payload = Snapshot(segment);
-  if (kind == FrameKind::kFetch)
-    header.round = static_cast<uint32_t>(rng_->Below(header.round + 1));
-  if (!OneIn(*rng_, 3)) {
-    for (uint64_t i = 1 + rng_->Below(2); i > 0; --i) Mutate(&header);
-  }
+  if (auto* fetch = std::get_if<FetchFrame>(&header))
+    fetch->round = static_cast<uint32_t>(rng_->Below(fetch->round + 1));
+  const uint64_t mutations = OneIn(*rng_, 3) ? 0 : 1 + rng_->Below(2);
   if (OneIn(*rng_, 4)) {
     std::string bytes(reinterpret_cast<const char*>(payload.bytes().data()), payload.size());
     if (OneIn(*rng_, 8)) bytes = OddText(*rng_);
@@ -143,13 +145,13 @@ void HostileFrames::SendFrame(Line& line) {
     const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
     payload = Buffer(std::vector<std::byte>(begin, begin + bytes.size()));
   }
-  Send(line, header, std::move(payload));
+  Send(line, header, std::move(payload), mutations);
 }
 
 void HostileFrames::SendRound(Line& line) {
   for (uint32_t i = 0; i < open_rounds_.size(); ++i) {
     if (guest_->layout.segments()[i].shard != line.shard) continue;
-    FrameHeader header = Header(FrameKind::kPush, i);
+    auto header = std::get<PushFrame>(Header(FrameKind::kPush, i));
     Buffer payload = Payload(i, &header.norm);
     Send(line, header, std::move(payload));
   }
@@ -203,56 +205,64 @@ void HostileFrames::SendStrangeBytes(const Line& line) {
 }
 
 FrameHeader HostileFrames::Header(FrameKind kind, uint32_t segment) const {
-  FrameHeader header;
-  header.kind = kind;
-  header.run = beliefs_->run;
-  header.worker = beliefs_->worker;
-  header.segment = segment;
-  if (kind == FrameKind::kHello) return header;
-  header.epoch = beliefs_->epoch;
-  header.round = segment < open_rounds_.size() ? open_rounds_[segment] : beliefs_->round;
-  if (kind == FrameKind::kPush) {
-    const RunConfig& config = guest_->config;
-    header.weight = uint64_t{config.train.batch} * config.model.context * config.sync.inner_steps;
+  const auto right = [&](auto frame) -> FrameHeader {
+    frame.run = beliefs_->run;
+    if constexpr (requires { frame.worker; }) frame.worker = beliefs_->worker;
+    if constexpr (requires { frame.epoch; }) frame.epoch = beliefs_->epoch;
+    if constexpr (requires { frame.segment; }) {
+      frame.segment = segment;
+      frame.round = segment < open_rounds_.size() ? open_rounds_[segment] : beliefs_->round;
+    }
+    return frame;
+  };
+  const RunConfig& config = guest_->config;
+  switch (kind) {
+    case FrameKind::kHello:
+      return right(HelloFrame());
+    case FrameKind::kPush:
+      return right(PushFrame{.weight = uint64_t{config.train.batch} * config.model.context *
+                                       config.sync.inner_steps});
+    case FrameKind::kAnswer:
+      return right(AnswerFrame{.outcome = Outcome::kAccepted});
+    case FrameKind::kMerged:
+      return right(MergedFrame());
+    case FrameKind::kPull:
+      return right(PullFrame());
+    case FrameKind::kFetch:
+      return right(FetchFrame());
+    case FrameKind::kSnapshot:
+      return right(SnapshotFrame());
+    case FrameKind::kRequest:
+      break;
   }
-  return header;
+  return right(RequestFrame());
 }
 
-void HostileFrames::Mutate(FrameHeader* header) {
+void HostileFrames::Mutate(std::span<std::byte, kFrameHeaderBytes> head) {
   const auto number = [&] { return Odd32(*rng_, *beliefs_); };
-  switch (rng_->Below(12)) {
-    case 0:
-      header->kind = static_cast<FrameKind>(1 + rng_->Below(8));  // Dealer counts by it
-      break;
-    case 1:
-      header->outcome = static_cast<Outcome>(rng_->Below(10));
-      break;
-    case 2:
-      header->run = Odd64(*rng_, *beliefs_);
-      break;
-    case 3:
-      header->epoch = number();
-      break;
+  switch (const uint64_t field = rng_->Below(12)) {
+    case 0:  // kind
+      return Put(head, 6, static_cast<uint8_t>(1 + rng_->Below(8)));
+    case 1:  // outcome
+      return Put(head, 7, static_cast<uint8_t>(rng_->Below(10)));
+    case 2:  // run
+      return Put(head, 8, Odd64(*rng_, *beliefs_));
+    case 3:  // epoch
+      return Put(head, 16, number());
     case 4:
-    case 5:
-      header->round = number();
-      break;
-    case 6:
-      header->worker = number();
-      break;
-    case 7:
-      header->segment = number();
-      break;
+    case 5:  // round
+      return Put(head, 20, number());
+    case 6:  // worker
+    case 7:  // segment
+      return Put(head, field == 6 ? 24 : 28, number());
     case 8:
-    case 9:
-      header->weight = Odd64(*rng_, *beliefs_);
-      break;
-    case 10:
-      header->norm = static_cast<float>(OddDouble(*rng_));
-      break;
+    case 9:  // weight, incarnation, open round
+      return Put(head, 32, Odd64(*rng_, *beliefs_));
+    case 10:  // norm
+      return Put(head, 40, static_cast<float>(OddDouble(*rng_)));
     default:
-      header->contributions = number();
-      if (OneIn(*rng_, 2)) header->held = number();
+      Put(head, 44, number());
+      if (OneIn(*rng_, 2)) Put(head, 56, number());
   }
 }
 
@@ -286,9 +296,21 @@ Buffer HostileFrames::Snapshot(uint32_t segment) {
   return EncodeSnapshotPayload(arrays);
 }
 
-void HostileFrames::Send(Line& line, const FrameHeader& header, Buffer payload) {
-  ++counts_[absl::StrCat("sent ", Text(Name(header.kind)))];
-  line.dealer->Send(header, std::move(payload)).IgnoreError();
+void HostileFrames::Send(Line& line, const FrameHeader& header, Buffer payload,
+                         uint64_t mutations) {
+  ++counts_[absl::StrCat("sent ", Text(Name(header.kind())))];
+  // A push may have a payload. Its header is then replaced, since other kinds may not.
+  auto sealed = Seal(PushFrame(), std::move(payload));
+  if (!sealed.ok()) return;
+  const std::span<std::byte, kFrameHeaderBytes> head(const_cast<std::byte*>(sealed->head().data()),
+                                                     kFrameHeaderBytes);
+  const auto& of_payload = std::get<PushFrame>(sealed->header());
+  EncodeFrameHeader(header, head);
+  Put(head, 48, of_payload.payload_bytes);
+  Put(head, 52, of_payload.payload_crc);
+  for (; mutations > 0; --mutations) Mutate(head);
+  Put(head, 60, Crc32c(head.first(60)));
+  line.dealer->Send(*sealed).IgnoreError();
 }
 
 uint32_t HostileFrames::SegmentOf(uint32_t shard) {

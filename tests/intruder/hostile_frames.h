@@ -44,10 +44,11 @@ class HostileFrames {
   void SendStrangeBytes(const Line& line);
   // A right one by all that is believed.
   FrameHeader Header(FrameKind kind, uint32_t segment) const;
-  void Mutate(FrameHeader* header);
+  void Mutate(std::span<std::byte, kFrameHeaderBytes> head);
   Buffer Payload(uint32_t segment, float* norm);
   Buffer Snapshot(uint32_t segment);
-  void Send(Line& line, const FrameHeader& header, Buffer payload);
+  // Changes so many fields of the header, under right checksums.
+  void Send(Line& line, const FrameHeader& header, Buffer payload, uint64_t mutations = 0);
   uint32_t SegmentOf(uint32_t shard);
 
   const Guest* const guest_;

@@ -164,14 +164,12 @@ class Member {
   }
   std::unique_ptr<Dealer> Dial() { return Dial(run_->DataEndpoint(0)); }
 
-  FrameHeader Header(FrameKind kind) const {
-    FrameHeader header;
-    header.kind = kind;
-    header.run = run_word_;
+  template <typename T>
+  T Header() const {
+    T header{.run = run_word_};
     header.worker = heartbeat_.worker;
-    header.epoch = heartbeat_.known_epoch;
-    header.segment = kind == FrameKind::kHello ? kNoSegment : 0;
-    header.weight = kind == FrameKind::kPush ? 100 : 0;
+    if constexpr (requires { header.epoch; }) header.epoch = heartbeat_.known_epoch;
+    if constexpr (requires { header.weight; }) header.weight = 100;
     return header;
   }
 
@@ -195,19 +193,20 @@ class Member {
   }
 
   // The fate of a push to the open round: the other members go on without this one.
-  Outcome Push(Dealer& dealer, FrameHeader* push, const Buffer& payload) const {
+  Outcome Push(Dealer& dealer, PushFrame* push, const Buffer& payload) const {
     Outcome outcome = Outcome::kNone;
     EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
       EXPECT_TRUE(dealer.Send(*push, payload).ok());
       auto answer = dealer.Receive(kPatience);
       // Each push has one answer; other frames in between are merged updates.
-      while (answer.ok() && answer->has_value() && (*answer)->header.kind != FrameKind::kAnswer)
+      while (answer.ok() && answer->has_value() &&
+             !std::holds_alternative<AnswerFrame>((*answer)->header))
         answer = dealer.Receive(kPatience);
       if (!answer.ok() || !answer->has_value()) return true;
-      const FrameHeader& header = (*answer)->header;
+      const auto& header = std::get<AnswerFrame>((*answer)->header);
       outcome = header.outcome;
       if (outcome != Outcome::kLate && outcome != Outcome::kNotMember) return true;
-      push->round = static_cast<uint32_t>(header.weight);
+      push->round = header.open_round;
       return false;
     }));
     return outcome;
@@ -279,7 +278,7 @@ class DataIntruder : public ::testing::Test {
     const Mark before = Now("data_key");
     const auto dealer = Dealer::Connect(run_->DataEndpoint(0), {.keys = *MakeCurveKeys()});
     ASSERT_TRUE(dealer.ok());
-    ASSERT_TRUE((*dealer)->Send(FrameHeader{.segment = kNoSegment}, Buffer()).ok());
+    ASSERT_TRUE((*dealer)->Send(HelloFrame(), Buffer()).ok());
     EXPECT_TRUE(Eventually("a key is refused",
                            [&] { return run_->ShardRefusals(0, "data_key") > before.count; }));
     EXPECT_EQ((*dealer)->counts().received, 0u);
@@ -319,7 +318,7 @@ class DataIntruder : public ::testing::Test {
     const auto member = Member::Join(run_, run_->NewName("liar"));
     ASSERT_NE(member, nullptr);
     const auto dealer = member->Dial();
-    FrameHeader lie = member->Header(FrameKind::kHello);
+    auto lie = member->Header<HelloFrame>();
     lie.worker = member->worker() == 0 ? 1 : 0;
     EXPECT_TRUE(dealer->Send(lie, Buffer()).ok());
     EXPECT_TRUE(Eventually("all of that is counted", [&] {
@@ -360,7 +359,7 @@ TEST_F(DataIntruder, InPlainTextIsNotLetIn) {
   const std::string endpoint = run_->DataEndpoint(0);
   const auto dealer = Dealer::Connect(endpoint.substr(0, endpoint.find('?')));
   ASSERT_TRUE(dealer.ok());
-  ASSERT_TRUE((*dealer)->Send(FrameHeader{.segment = kNoSegment}, Buffer()).ok());
+  ASSERT_TRUE((*dealer)->Send(HelloFrame(), Buffer()).ok());
   const auto received = (*dealer)->Receive(absl::Seconds(1));
   EXPECT_FALSE(received.ok() && received->has_value());
 }
@@ -370,13 +369,13 @@ TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
   // The member's own hello has an answer.
-  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
   const auto answer = dealer->Receive(kPatience);
   ASSERT_TRUE(answer.ok() && answer->has_value());
-  EXPECT_EQ((*answer)->header.outcome, Outcome::kAccepted);
+  EXPECT_EQ(std::get<WelcomeFrame>((*answer)->header).outcome, Outcome::kAccepted);
 
   const Mark before = Now("data_worker");
-  FrameHeader lie = member->Header(FrameKind::kPush);
+  auto lie = member->Header<PushFrame>();
   lie.worker = member->worker() == 0 ? 1 : 0;
   const auto attack = [&] { EXPECT_TRUE(dealer->Send(lie, member->Payload(1)).ok()); };
   attack();
@@ -398,7 +397,7 @@ TEST_F(DataIntruder, AMemberLearnsNobodysKeyAndTakesNobodysPlaceWithIt) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
   // The owner's connection is its own as before.
   const auto dealer = owner->Dial();
-  ASSERT_TRUE(dealer->Send(owner->Header(FrameKind::kHello), Buffer()).ok());
+  ASSERT_TRUE(dealer->Send(owner->Header<HelloFrame>(), Buffer()).ok());
   const auto answer = dealer->Receive(kPatience);
   EXPECT_TRUE(answer.ok() && answer->has_value());
 }
@@ -408,14 +407,12 @@ TEST_F(DataIntruder, AnExpelledMembersOpenConnectionIsWorthNothing) {
   const auto member = Member::Join(run_, name);
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
-  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
   const auto answer = dealer->Receive(kPatience);
   ASSERT_TRUE(answer.ok() && answer->has_value());
   const Mark before = Now("data_worker");
   ASSERT_TRUE(run_->as_operator().Expel(name, false).ok());
-  const auto attack = [&] {
-    dealer->Send(member->Header(FrameKind::kHello), Buffer()).IgnoreError();
-  };
+  const auto attack = [&] { dealer->Send(member->Header<HelloFrame>(), Buffer()).IgnoreError(); };
   EXPECT_TRUE(Eventually("its frames are refused", [&] {
     attack();
     return run_->ShardRefusals(0, "data_worker") > before.count;
@@ -427,7 +424,7 @@ TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
   const auto member = Member::Join(run_, run_->NewName("poisoner"));
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
-  FrameHeader push = member->Header(FrameKind::kPush);
+  auto push = member->Header<PushFrame>();
   push.round = member->BecomeActive();
   const auto send = [&](float value, float norm) {
     push.norm = norm;
@@ -454,7 +451,7 @@ TEST_F(DataIntruder, APoisonedUpdateHarmsNobodyAndItsSenderIsNamed) {
   const auto dealer = member->Dial();
   const std::string who = absl::StrCat("worker ", member->worker(), ", round ");
   const size_t log = run_->LogOf("shard-0").size();
-  FrameHeader push = member->Header(FrameKind::kPush);
+  auto push = member->Header<PushFrame>();
   push.round = member->BecomeActive();
   push.weight = kWeightMax;
   push.norm = 1e-6f;
@@ -496,7 +493,7 @@ TEST_F(DataIntruder, FramesThatAreNoneAreCounted) {
   const auto dealer = member->Dial();
   const Mark before = Now("data_frame");
   // A header that promises another payload than comes with it.
-  auto frame = Seal(member->Header(FrameKind::kPush), member->Payload(1));
+  auto frame = Seal(member->Header<PushFrame>(), member->Payload(1));
   ASSERT_TRUE(frame.ok());
   auto& head = const_cast<std::byte&>(frame->head()[8]);
   head ^= std::byte{1};
@@ -520,7 +517,7 @@ TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
   const std::string endpoint = run_->DataEndpoint(1);
   Relay relay(endpoint);
   const auto dealer = member->Dial(relay.endpoint() + endpoint.substr(endpoint.find('?')));
-  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
   const auto answer = dealer->Receive(kPatience);
   ASSERT_TRUE(answer.ok() && answer->has_value()) << "through the relay all is well";
   const std::string recorded = relay.Recorded();

@@ -32,7 +32,7 @@ enum class Canary : uint8_t {
   kTrustedFolder,         // a shard goes on from its folder despite the coordinator's record
   kUnkeptFill,            // a worker fills a round, and its last checkpoint stays current
   kForgottenFlight,       // a worker that is told to end does not keep the pushes in flight
-  kUnnamedAnswer,         // the answer to a hello does not name the hello
+  kUnnamedAnswer,         // the answer to a hello names another one
   kOwnStart,              // a worker begins with its own first weights instead of the run's
   kCount,
 };

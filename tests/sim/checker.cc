@@ -143,10 +143,10 @@ void Checker::HoldsReplica(uint32_t worker, uint32_t segment, uint32_t round,
   }
 }
 
-void Checker::Answered(const FrameHeader& header, uint32_t crc) {
+void Checker::Answered(const AnswerFrame& header, uint32_t crc) {
   if (header.segment >= segments_.size()) return;
   Segment& segment = segments_[header.segment];
-  const auto open_round = static_cast<uint32_t>(header.weight);
+  const uint32_t open_round = header.open_round;
   // 0: not stated, for example while the shard's disk is in trouble.
   if (open_round > 0) {
     if (open_round < segment.open_round_before) {
@@ -175,7 +175,7 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   }
 }
 
-void Checker::Poisoned(const FrameHeader& header, const Buffer& payload) {
+void Checker::Poisoned(const PushFrame& header, const Buffer& payload) {
   poisoners_.insert(header.worker);
   segments_[header.segment].rounds[header.round].poisons[header.worker].push_back(
       {.crc = header.payload_crc, .payload = payload});
@@ -207,7 +207,7 @@ const Checker::Push* Checker::PushOf(const Round& round, uint32_t worker,
   return match;
 }
 
-void Checker::Merged(const FrameHeader& header, const Buffer& payload,
+void Checker::Merged(const MergedFrame& header, const Buffer& payload,
                      const std::vector<Contributor>* contributors,
                      const AcceptedCrc& accepted_crc) {
   const std::string what =

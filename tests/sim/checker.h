@@ -73,16 +73,16 @@ class Checker {
 
   // Shards.
   // An answer is sent. crc: of the push's payload, if it answers a push.
-  void Answered(const FrameHeader& header, uint32_t crc);
+  void Answered(const AnswerFrame& header, uint32_t crc);
   // CRC of the worker's accepted payload; nothing: unknown.
   using AcceptedCrc = std::function<std::optional<uint32_t>(uint32_t worker)>;
   // A merged update is sent. contributors: from the log; null: there is no log.
-  void Merged(const FrameHeader& header, const Buffer& payload,
+  void Merged(const MergedFrame& header, const Buffer& payload,
               const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
   void LostFolder(uint32_t first_segment, uint32_t segment_count);
   // A push that no worker encoded was sent in a worker's name. The shard may accept it in place of
   // the worker's own, but no merge may include it.
-  void Poisoned(const FrameHeader& header, const Buffer& payload);
+  void Poisoned(const PushFrame& header, const Buffer& payload);
   bool IsPoisoner(uint32_t worker) const { return poisoners_.contains(worker); }
   // All answers of a commit were sent. They were made one after the other, with the log read
   // afterwards, so an open round may decrease within a commit but not between commits.

@@ -3,14 +3,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/wire/crc32c.h"
+#include "common/base/check.h"
 
 namespace longwave::sim {
 
 WireFrame Seal(FrameHeader header, const Buffer& payload) {
   WireFrame frame{.header = {}, .payload = payload};
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.payload_crc = Crc32c(payload.bytes());
+  LONGWAVE_CHECK(SetPayload(payload.bytes(), header).ok());
   EncodeFrameHeader(header, frame.header);
   return frame;
 }

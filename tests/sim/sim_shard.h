@@ -87,7 +87,7 @@ class SimShard final : public Process {
     Peer peer;
     FrameTaker* taker = nullptr;
   };
-  using Request = std::tuple<PeerId, uint32_t /*kind*/, uint32_t /*round*/, uint32_t /*segment*/>;
+  using Request = std::tuple<PeerId, FrameKind, uint32_t /*round*/, uint32_t /*segment*/>;
 
   void OnStart() override;
   void OnCrash() override;
@@ -103,8 +103,8 @@ class SimShard final : public Process {
   void StartAgain();
 
   // Data.
-  void Poison(FrameHeader header, const WireFrame& frame);
-  void DoublePush(const FrameHeader& header, const WireFrame& frame);
+  void Poison(PushFrame header, const WireFrame& frame);
+  void DoublePush(const PushFrame& header, const WireFrame& frame);
   void CommitSoon();
   void Commit();
   void WakeWhenDue();
@@ -116,7 +116,7 @@ class SimShard final : public Process {
   void CheckStart(uint32_t segment, const Buffer& payload);
   void CheckAnswer(uint64_t event, const AnswerPush& answer);
   void CheckMerged(const SendMerged& merged);
-  std::optional<uint32_t> LoggedCrc(const FrameHeader& merged, uint32_t worker);
+  std::optional<uint32_t> LoggedCrc(const MergedFrame& merged, uint32_t worker);
   void Observe();
   bool EndIfStopped();
   void UseDisk(std::unique_ptr<SimFileSystem> disk);

@@ -36,16 +36,17 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
                          uint64_t port) {
   if (port != port_ || core_ == nullptr || known_epoch_ == 0) return;
   const FrameHeader header = Open(frame, env_.checker);
+  const FrameName name = header;
   env_.trace->Add(
       static_cast<uint64_t>(Mark::kFrameToShard),
-      {node(), static_cast<uint64_t>(header.kind), header.worker, header.round, header.segment});
+      {node(), static_cast<uint64_t>(name.kind), name.worker, name.round, name.segment});
   env_.trace->Tell([&] {
-    return absl::StrCat("shard ", index_, " gets ", std::string(Name(header.kind)), " of worker ",
-                        header.worker, ", round ", header.round, ", segment ", header.segment);
+    return absl::StrCat("shard ", index_, " gets ", std::string(Name(name.kind)), " of worker ",
+                        name.worker, ", round ", name.round, ", segment ", name.segment);
   });
-  const bool is_push = header.kind == FrameKind::kPush;
-  if (is_push && from.process->node() == env_.poison->node && now() < env_.poison->until) {
-    Poison(header, frame);
+  const auto* const push = std::get_if<PushFrame>(&header);
+  if (push != nullptr && from.process->node() == env_.poison->node && now() < env_.poison->until) {
+    Poison(*push, frame);
     if (EndIfStopped()) return;
   }
   const PeerId peer = PeerIdOf(from);
@@ -53,13 +54,15 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
   if (from.id() < newest) env_.probes->Hit(Probe::kFrameOvertaken);
   newest = std::max(newest, from.id());
   connections_.insert_or_assign(peer, Connection{from, taker});
-  ++requests_[{peer, static_cast<uint32_t>(header.kind), header.round, header.segment}];
+  const auto* const hello = std::get_if<HelloFrame>(&header);
+  const uint32_t number = hello != nullptr ? hello->frames_sent : name.round;
+  ++requests_[{peer, name.kind, number, name.segment}];
   const ShardCore::Taken taken = core_->Take({peer, {header, frame.payload}}, now());
   if (EndIfStopped()) return;
   if (taken.is_of_shards) env_.checker->Violate("a worker sent a frame that only shards send");
-  if (is_push) pushes_[taken.event] = header.payload_crc;
-  if (is_push && env_.settings->canary == Canary::kDoubledPush) {
-    DoublePush(header, frame);
+  if (push != nullptr) pushes_[taken.event] = push->payload_crc;
+  if (push != nullptr && env_.settings->canary == Canary::kDoubledPush) {
+    DoublePush(*push, frame);
     if (EndIfStopped()) return;
   }
   SendDue();
@@ -69,7 +72,7 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
 // 0: a weight that outweighs all others. 1: values whose sum overflows. 2: huge values, if the
 // shard has a usual norm to compare with: an update of the segment suffices, with any number of
 // senders.
-void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
+void SimShard::Poison(PushFrame header, const WireFrame& frame) {
   const Aggregator* const aggregator = core_->shard().aggregator();
   if (core_->shard().store() == nullptr || aggregator == nullptr ||
       !core_->IsMember(header.worker) || header.round != aggregator->open_round(header.segment)) {
@@ -100,10 +103,10 @@ void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
   poisons_[core_->shard().Step(push, now())] = env_.poison->kind;
 }
 
-void SimShard::DoublePush(const FrameHeader& header, const WireFrame& frame) {
+void SimShard::DoublePush(const PushFrame& header, const WireFrame& frame) {
   for (const Member& member : core_->membership().members) {
     if (member.worker == header.worker || member.first_round > header.round) continue;
-    FrameHeader doubled = header;
+    PushFrame doubled = header;
     doubled.worker = member.worker;
     core_->shard().Step(PushArrived{doubled, frame.payload}, now());
     return;
@@ -161,8 +164,8 @@ absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
   }
   const WireFrame frame = Wire(sealed);
   const FrameHeader header = Open(frame, env_.checker);
-  if (header.kind == FrameKind::kAnswer) CheckIsRequested(id, header);
-  if (header.kind == FrameKind::kRequest && header.segment == kNoSegment)
+  if (header.kind() == FrameKind::kAnswer) CheckIsRequested(id, header);
+  if (header.kind() == FrameKind::kRequest && header.segment() == kNoSegment)
     env_.probes->Hit(Probe::kHelloRequested);
   env_.network->Send(node(), *peer.process, peer.id() + (generation() << 16), frame.bytes(),
                      [this, peer = peer, taker = taker, own = generation(), frame] {
@@ -179,13 +182,14 @@ absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
 WireFrame SimShard::Wire(const SealedFrame& sealed) {
   WireFrame frame{.header = {}, .payload = sealed.payload()};
   std::ranges::copy(sealed.head(), frame.header.begin());
-  FrameHeader header = sealed.header();
-  if (env_.settings->canary == Canary::kUnnamedAnswer && header.kind == FrameKind::kAnswer &&
-      header.contributions == static_cast<uint32_t>(FrameKind::kHello)) {
-    header.contributions = 0;
-    return sim::Seal(header, frame.payload);
+  const FrameHeader& header = sealed.header();
+  if (const auto* welcome = std::get_if<WelcomeFrame>(&header);
+      welcome != nullptr && env_.settings->canary == Canary::kUnnamedAnswer) {
+    WelcomeFrame unnamed = *welcome;
+    ++unnamed.frames_sent;
+    return sim::Seal(unnamed, frame.payload);
   }
-  if (env_.settings->canary == Canary::kAlteredMerge && header.kind == FrameKind::kMerged &&
+  if (env_.settings->canary == Canary::kAlteredMerge && header.kind() == FrameKind::kMerged &&
       std::exchange(last_merged_, header) == header) {
     std::vector<std::byte> altered(frame.payload.bytes().begin(), frame.payload.bytes().end());
     // The lowest byte of the last value: the result is finite and in place.
@@ -196,12 +200,15 @@ WireFrame SimShard::Wire(const SealedFrame& sealed) {
 }
 
 void SimShard::CheckIsRequested(const PeerId& peer, const FrameHeader& answer) {
-  const auto found = requests_.find({peer, answer.contributions, answer.round, answer.segment});
+  const auto* const welcome = std::get_if<WelcomeFrame>(&answer);
+  const FrameKind kind = welcome != nullptr ? FrameKind::kHello : std::get<AnswerFrame>(answer).to;
+  const uint32_t number = welcome != nullptr ? welcome->frames_sent : answer.round();
+  const auto found = requests_.find({peer, kind, number, answer.segment()});
   if (found == requests_.end()) {
-    return env_.checker->Violate(absl::StrCat(
-        "shard ", index_, " answers worker ", answer.worker, ", round ", answer.round, ", segment ",
-        answer.segment, ", and no frame of the kind that the answer names (", answer.contributions,
-        ") waits for one on that connection"));
+    return env_.checker->Violate(
+        absl::StrCat("shard ", index_, " answers worker ", answer.worker(), ", round ", number,
+                     ", segment ", answer.segment(), ", and no ", std::string(Name(kind)),
+                     ", the kind that the answer names, waits for one on that connection"));
   }
   if (--found->second == 0) requests_.erase(found);
 }
@@ -253,7 +260,7 @@ void SimShard::CheckEnd() {
 }
 
 void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
-  const FrameHeader& header = answer.header;
+  const AnswerFrame& header = answer.header;
   if (const auto poison = poisons_.find(event); poison != poisons_.end()) {
     if (header.outcome == Outcome::kRejected) env_.probes->Hit(Probe::kPoisonRejected);
     if (header.outcome == Outcome::kAccepted && poison->second != 2)
@@ -263,7 +270,7 @@ void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
   env_.trace->Tell([&] {
     return absl::StrCat("shard ", index_, " answers worker ", header.worker, ", round ",
                         header.round, ", segment ", header.segment, ": ",
-                        std::string(Name(header.outcome)), ", open is round ", header.weight);
+                        std::string(Name(header.outcome)), ", open is round ", header.open_round);
   });
   const auto push = pushes_.find(event);
   env_.checker->Answered(header, push == pushes_.end() ? 0 : push->second);
@@ -295,7 +302,7 @@ void SimShard::CheckMerged(const SendMerged& merged) {
 }
 
 // The CRC of the worker's push in a closed round, if several pushes were made under its name.
-std::optional<uint32_t> SimShard::LoggedCrc(const FrameHeader& merged, uint32_t worker) {
+std::optional<uint32_t> SimShard::LoggedCrc(const MergedFrame& merged, uint32_t worker) {
   ShardStore* const store = core_->shard().store();
   if (store == nullptr) return std::nullopt;
   std::optional<uint32_t> crc;

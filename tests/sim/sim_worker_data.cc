@@ -6,6 +6,15 @@
 #include "tests/sim/sim_worker.h"
 
 namespace longwave::sim {
+namespace {
+
+Outcome OutcomeOf(const FrameHeader& header) {
+  if (const auto* answer = std::get_if<AnswerFrame>(&header)) return answer->outcome;
+  const auto* const welcome = std::get_if<WelcomeFrame>(&header);
+  return welcome == nullptr ? Outcome::kNone : welcome->outcome;
+}
+
+}  // namespace
 
 void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) {
   if (!has_core() || stopped_) return;
@@ -13,14 +22,14 @@ void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& 
   const Connection& to = connections_[IndexOf(rank, shard)];
   if (connection != to.number || !to.hears) return env_.probes->Hit(Probe::kFrameLost);
   const FrameHeader header = Open(frame, env_.checker);
+  const FrameName name = header;
   env_.trace->Add(static_cast<uint64_t>(Mark::kFrameToWorker),
-                  {node(), static_cast<uint64_t>(header.kind), header.round, header.segment,
-                   static_cast<uint64_t>(header.outcome)});
+                  {node(), static_cast<uint64_t>(name.kind), name.round, name.segment,
+                   static_cast<uint64_t>(OutcomeOf(header))});
   env_.trace->Tell([&] {
-    return absl::StrCat(name(), " gets ", std::string(Name(header.kind)), " ",
-                        header.kind == FrameKind::kAnswer ? std::string(Name(header.outcome)) : "",
-                        " of shard ", shard, ", round ", header.round, ", segment ",
-                        header.segment);
+    return absl::StrCat(this->name(), " gets ", std::string(Name(name.kind)), " ",
+                        name.kind == FrameKind::kAnswer ? std::string(Name(OutcomeOf(header))) : "",
+                        " of shard ", shard, ", round ", name.round, ", segment ", name.segment);
   });
   ranks_[rank].ledger->Take(shard, header, frame.payload, now());
   Pump();
@@ -80,12 +89,12 @@ void SimWorker::WakeAt(absl::Time due) {
 }
 
 void SimWorker::SendFrame(const OutgoingFrame& outgoing, size_t rank) {
-  const FrameHeader& header = outgoing.header;
-  if (env_.settings->canary == Canary::kSilentRetry && header.kind != FrameKind::kHello &&
-      !sent_.insert({header.kind, header.segment, header.round}).second) {
+  const FrameName name = outgoing.header;
+  if (env_.settings->canary == Canary::kSilentRetry && name.kind != FrameKind::kHello &&
+      !sent_.insert({name.kind, name.segment, name.round}).second) {
     return;
   }
-  const WireFrame frame = Seal(header, outgoing.payload);
+  const WireFrame frame = Seal(outgoing.header, outgoing.payload);
   SimShard* const shard = shards_[outgoing.connection];
   const Connection& connection = connections_[IndexOf(rank, outgoing.connection)];
   if (!connection.is_heard) return env_.probes->Hit(Probe::kFrameLost);

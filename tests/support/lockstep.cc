@@ -72,7 +72,7 @@ absl::Status Lockstep::Send(uint32_t round, uint32_t fragment, double learning_r
 
 absl::Status Lockstep::Push(uint32_t round, uint32_t worker, uint32_t segment) {
   LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipelines_[worker]->Encode(segment));
-  FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = 1, .round = round};
+  PushFrame header{.run = 1, .epoch = 1, .round = round};
   header.worker = worker;
   header.segment = segment;
   header.weight = 1;

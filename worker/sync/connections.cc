@@ -44,31 +44,31 @@ Connections::News Connections::Take(uint32_t connection, const FrameHeader& head
   state.heard = now;
   const uint32_t received = state.received++;
   const bool was_awaited = state.unanswered_since != absl::InfiniteFuture();
-  if (header.kind == FrameKind::kAnswer && was_awaited) {
+  if (header.kind() == FrameKind::kAnswer && was_awaited) {
     state.unanswered_since = absl::InfiniteFuture();
     Schedule(connection);
   }
   // The request comes from a new process at the other end, which does not know this worker's limit.
-  if (header.kind == FrameKind::kRequest && header.segment == kNoSegment) {
+  if (header.kind() == FrameKind::kRequest && header.segment() == kNoSegment) {
     state.greeted = absl::InfinitePast();
     state.welcome = false;
     Schedule(connection);
     return {};
   }
-  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) return {};
-  // The shard does not know this worker yet. The coordinator will tell it.
-  if (header.outcome != Outcome::kAccepted) return {};
-  News news{.another = state.incarnation != 0 && header.weight != state.incarnation};
-  const uint32_t missing_here = header.held - received;
+  const auto* const welcome = std::get_if<WelcomeFrame>(&header);
+  // A shard that rejects the hello does not know this worker yet. The coordinator will tell it.
+  if (welcome == nullptr || welcome->outcome != Outcome::kAccepted) return {};
+  News news{.another = state.incarnation != 0 && welcome->incarnation != state.incarnation};
+  const uint32_t missing_here = welcome->shard_frames_sent - received;
   // The shard may also have answered frames sent after the hello.
   if (!state.welcome || missing_here != state.missing_here) {
     news.lost_up_to = kAllFrames;
-  } else if (header.epoch != state.missing_there) {
-    news.lost_up_to = header.round;
+  } else if (welcome->frames_missing != state.missing_there) {
+    news.lost_up_to = welcome->frames_sent;
   }
   state.missing_here = missing_here;
-  state.missing_there = header.epoch;
-  state.incarnation = header.weight;
+  state.missing_there = welcome->frames_missing;
+  state.incarnation = welcome->incarnation;
   state.welcome = true;
   Schedule(connection);
   state.renewed = false;
@@ -129,14 +129,12 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
       continue;
     }
     return OutgoingFrame{.connection = connection,
-                         .header = {.kind = FrameKind::kHello,
-                                    .run = run_,
-                                    .epoch = state.number,
-                                    .round = state.sent,
-                                    .worker = worker_,
-                                    .segment = kNoSegment,
-                                    .weight = download_bytes_per_s_,
-                                    .contributions = node_.packed()},
+                         .header = HelloFrame{.run = run_,
+                                              .connection = state.number,
+                                              .frames_sent = state.sent,
+                                              .worker = worker_,
+                                              .bytes_per_second_max = download_bytes_per_s_,
+                                              .node = node_},
                          .payload = Buffer()};
   }
   return std::nullopt;

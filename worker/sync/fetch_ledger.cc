@@ -14,11 +14,6 @@ uint32_t After(uint32_t round, uint32_t count) {
   return round < kRoundNever - count ? round + count : kRoundNever;
 }
 
-// The open round in an answer's weight.
-uint32_t OpenRound(uint64_t weight) {
-  return static_cast<uint32_t>(std::min<uint64_t>(weight, kRoundNever - 1));
-}
-
 }  // namespace
 
 FetchLedger::FetchLedger(LedgerOptions options, Connections* connections)
@@ -113,21 +108,19 @@ std::optional<uint32_t> FetchLedger::NextPull(const Entry& entry) const {
 
 std::optional<OutgoingFrame> FetchLedger::FrameFor(uint32_t segment) const {
   const Entry& entry = entries_[segment];
-  FrameHeader header{.kind = FrameKind::kFetch,
-                     .run = options_.run,
-                     .round = entry.next,
-                     .worker = options_.worker,
-                     .segment = segment};
+  OutgoingFrame frame{.connection = options_.connections[segment]};
   if (entry.stage == Stage::kPulling) {
     const std::optional<uint32_t> round = NextPull(entry);
     if (!round.has_value()) return std::nullopt;
-    header.kind = FrameKind::kPull;
-    header.round = *round;
+    frame.header = PullFrame{
+        .run = options_.run, .round = *round, .worker = options_.worker, .segment = segment};
   } else if (entry.fetch_sent) {
     return std::nullopt;
+  } else {
+    frame.header = FetchFrame{
+        .run = options_.run, .round = entry.next, .worker = options_.worker, .segment = segment};
   }
-  return OutgoingFrame{
-      .connection = options_.connections[segment], .header = header, .payload = Buffer()};
+  return frame;
 }
 
 uint64_t FetchLedger::OutstandingBytes(uint32_t connection) const {
@@ -168,12 +161,12 @@ std::optional<OutgoingFrame> FetchLedger::Due(absl::Time now) {
 }
 
 void FetchLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
-  const uint32_t segment = frame.header.segment;
+  const uint32_t segment = frame.header.segment();
   Entry& entry = entries_[segment];
-  if (frame.header.kind == FrameKind::kFetch) {
+  if (frame.header.kind() == FrameKind::kFetch) {
     entry.fetch_sent = true;
   } else {
-    entry.asked = std::max(entry.asked, After(frame.header.round, 1));
+    entry.asked = std::max(entry.asked, After(frame.header.round(), 1));
   }
   ScheduleNext(segment, now);
 }
@@ -237,34 +230,20 @@ void FetchLedger::Progressed(uint32_t segment, absl::Time now) {
   if (IsActive(entries_[segment])) ScheduleNext(segment, now);
 }
 
-bool FetchLedger::Take(const FrameHeader& header, const Buffer& payload, absl::Time now) {
-  switch (header.kind) {
-    case FrameKind::kAnswer:
-      return TakeAnswer(header, payload, now);
-    case FrameKind::kMerged:
-      return TakeMerged(header, payload, now);
-    case FrameKind::kSnapshot:
-      TakeSnapshot(header, payload, now);
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool FetchLedger::TakeAnswer(const FrameHeader& header, const Buffer& payload, absl::Time now) {
-  const uint32_t segment = header.segment;
+bool FetchLedger::Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now) {
+  const uint32_t segment = answer.segment;
   Entry& entry = entries_[segment];
-  const bool of_fetch = MayAnswer(header, FrameKind::kFetch) && entry.stage == Stage::kAsking &&
-                        entry.fetch_sent && header.round == entry.next;
-  const bool of_pull = MayAnswer(header, FrameKind::kPull) && entry.stage == Stage::kPulling &&
-                       header.round >= entry.next && header.round < entry.asked;
+  const bool of_fetch = answer.to == FrameKind::kFetch && entry.stage == Stage::kAsking &&
+                        entry.fetch_sent && answer.round == entry.next;
+  const bool of_pull = answer.to == FrameKind::kPull && entry.stage == Stage::kPulling &&
+                       answer.round >= entry.next && answer.round < entry.asked;
   if (!of_fetch && !of_pull) return false;
-  switch (header.outcome) {
+  switch (answer.outcome) {
     case Outcome::kAccepted:
       if (!of_fetch) return true;
       entry.stage = Stage::kPulling;
       entry.asked = entry.next;
-      entry.open = OpenRound(header.weight);
+      entry.open = std::min(answer.open_round, kRoundNever - 1);
       if (!entry.kept.empty()) {
         entry.open = std::max(entry.open, After(entry.kept.rbegin()->first, 1));
       }
@@ -301,18 +280,18 @@ bool FetchLedger::Refuse(uint32_t segment, std::string reason, absl::Time now) {
   return true;
 }
 
-bool FetchLedger::TakeMerged(const FrameHeader& header, const Buffer& payload, absl::Time now) {
-  const uint32_t segment = header.segment;
+bool FetchLedger::Take(const MergedFrame& merged, const Buffer& payload, absl::Time now) {
+  const uint32_t segment = merged.segment;
   Entry& entry = entries_[segment];
   // Later updates belong to the segment's next contribution.
-  if (entry.stage == Stage::kIdle || header.round >= entry.until) return false;
+  if (entry.stage == Stage::kIdle || merged.round >= entry.until) return false;
   entry.merged_bytes = payload.size();
-  if (header.round < entry.next) return true;  // a repetition
-  entry.kept.try_emplace(header.round, payload);
+  if (merged.round < entry.next) return true;  // a repetition
+  entry.kept.try_emplace(merged.round, payload);
   if (entry.kept.size() > kAheadMax) entry.kept.erase(std::prev(entry.kept.end()));
   if (entry.stage != Stage::kPulling) return true;
-  const uint32_t open = After(header.round, 1);
-  const bool wanted = header.round < std::max(entry.asked, After(entry.next, 1));
+  const uint32_t open = After(merged.round, 1);
+  const bool wanted = merged.round < std::max(entry.asked, After(entry.next, 1));
   entry.open = std::max(entry.open, open);
   if (!wanted) return true;
   entry.refusals = 0;
@@ -320,15 +299,15 @@ bool FetchLedger::TakeMerged(const FrameHeader& header, const Buffer& payload, a
   return true;
 }
 
-void FetchLedger::TakeSnapshot(const FrameHeader& header, const Buffer& payload, absl::Time now) {
-  const uint32_t segment = header.segment;
+void FetchLedger::Take(const SnapshotFrame& snapshot, const Buffer& payload, absl::Time now) {
+  const uint32_t segment = snapshot.segment;
   Entry& entry = entries_[segment];
   // The snapshot may be a second one of a repeated fetch, or one of an abandoned fetch.
   if (entry.stage != Stage::kAsking || !entry.fetch_sent) return;
-  if (entry.next != kRoundNever && header.round <= entry.next) return;
-  ready_.push_back(
-      Fetched{.segment = segment, .round = header.round, .is_snapshot = true, .payload = payload});
-  entry.next = header.round;
+  if (entry.next != kRoundNever && snapshot.round <= entry.next) return;
+  ready_.push_back(Fetched{
+      .segment = segment, .round = snapshot.round, .is_snapshot = true, .payload = payload});
+  entry.next = snapshot.round;
   entry.refusals = 0;
   // The shard chooses the way from the snapshot on.
   Ask(segment, now);

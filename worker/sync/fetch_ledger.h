@@ -80,8 +80,10 @@ class FetchLedger {
     return next == kRoundNever ? 0 : next;
   }
 
-  // Takes a verified frame of this run for a segment of the model. True: for this ledger alone.
-  bool Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
+  // Take verified frames of this run for a segment of the model. True: for this ledger alone.
+  bool Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now);
+  bool Take(const MergedFrame& merged, const Buffer& payload, absl::Time now);
+  void Take(const SnapshotFrame& snapshot, const Buffer& payload, absl::Time now);
   // See PushLedger.
   void Again(uint32_t connection, absl::Time now);
   void Resume(uint32_t connection, absl::Time now);
@@ -137,9 +139,6 @@ class FetchLedger {
   void Progressed(uint32_t segment, absl::Time now);
   // Delivers the kept rounds from `next` on, and ends the fetch after the last.
   void Deliver(uint32_t segment, absl::Time now);
-  bool TakeAnswer(const FrameHeader& header, const Buffer& payload, absl::Time now);
-  bool TakeMerged(const FrameHeader& header, const Buffer& payload, absl::Time now);
-  void TakeSnapshot(const FrameHeader& header, const Buffer& payload, absl::Time now);
 
   const LedgerOptions options_;
   Connections* const connections_;

@@ -58,21 +58,25 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
 
 OutgoingFrame PushLedger::FrameFor(const Entry& entry) const {
   const SegmentPush& push = entry.push;
-  const bool pushes = IsUntaken(entry);
-  FrameHeader header{.kind = pushes ? FrameKind::kPush : FrameKind::kPull,
-                     .run = options_.run,
-                     .epoch = push.epoch,
-                     .round = push.round,
-                     .worker = options_.worker,
-                     .segment = push.segment};
-  if (pushes) {
-    header.weight = push.weight;
-    header.norm = push.norm;
-    header.contributions = push.accounted;
+  OutgoingFrame frame{.connection = options_.connections[push.segment]};
+  if (IsUntaken(entry)) {
+    frame.header = PushFrame{.run = options_.run,
+                             .epoch = push.epoch,
+                             .round = push.round,
+                             .worker = options_.worker,
+                             .segment = push.segment,
+                             .weight = push.weight,
+                             .norm = push.norm,
+                             .accounted = push.accounted};
+    frame.payload = push.payload;
+  } else {
+    frame.header = PullFrame{.run = options_.run,
+                             .epoch = push.epoch,
+                             .round = push.round,
+                             .worker = options_.worker,
+                             .segment = push.segment};
   }
-  return {.connection = options_.connections[push.segment],
-          .header = header,
-          .payload = pushes ? push.payload : Buffer()};
+  return frame;
 }
 
 std::optional<OutgoingFrame> PushLedger::Due(absl::Time now) {
@@ -86,8 +90,8 @@ std::optional<OutgoingFrame> PushLedger::Due(absl::Time now) {
 }
 
 void PushLedger::Sent(const OutgoingFrame& frame) {
-  Entry& entry = entries_[frame.header.segment];
-  if (frame.header.kind == FrameKind::kPush) {
+  Entry& entry = entries_[frame.header.segment()];
+  if (frame.header.kind() == FrameKind::kPush) {
     entry.stage = Stage::kSent;
     entry.sent = true;
   }
@@ -132,48 +136,43 @@ uint64_t PushLedger::OutstandingBytes(uint32_t connection) const {
 
 std::vector<Settled> PushLedger::TakeSettled() { return std::exchange(settled_, {}); }
 
-void PushLedger::Take(const FrameHeader& header, const Buffer& payload, absl::Time now) {
-  Entry& entry = entries_[header.segment];
-  if (header.kind == FrameKind::kAnswer) TakeAnswer(entry, header, payload, now);
-  if (header.kind == FrameKind::kMerged) TakeMerged(entry, header, payload);
-}
-
-void PushLedger::TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload) {
+void PushLedger::Take(const MergedFrame& merged, const Buffer& payload) {
+  Entry& entry = entries_[merged.segment];
   const uint32_t round = entry.push.round;
-  if (entry.stage != Stage::kSettled && header.round == round) {
+  if (entry.stage != Stage::kSettled && merged.round == round) {
     if (entry.merged.has_value()) return;
     entry.merged = payload;
     return SettleIfKnown(entry);
   }
   // An update of a finished round is a repetition.
-  if (entry.ever_posted && header.round <= round) return;
-  if (!entry.early.has_value() || header.round < entry.early->round) {
-    entry.early = Early{header.round, payload};
+  if (entry.ever_posted && merged.round <= round) return;
+  if (!entry.early.has_value() || merged.round < entry.early->round) {
+    entry.early = Early{merged.round, payload};
   }
 }
 
-void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload,
-                            absl::Time now) {
+void PushLedger::Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now) {
+  Entry& entry = entries_[answer.segment];
   // Late answers to repetitions in earlier rounds have no meaning.
-  if (entry.stage == Stage::kSettled || header.round != entry.push.round) return;
-  if (!MayAnswer(header, FrameKind::kPush) && !MayAnswer(header, FrameKind::kPull)) return;
-  switch (header.outcome) {
+  if (entry.stage == Stage::kSettled || answer.round != entry.push.round) return;
+  if (answer.to != FrameKind::kPush && answer.to != FrameKind::kPull) return;
+  switch (answer.outcome) {
     case Outcome::kNone:
       return;
     case Outcome::kAccepted:
-      return WaitForUpdate(entry, header, Stage::kAccepted);
+      return WaitForUpdate(entry, answer, Stage::kAccepted);
     case Outcome::kDuplicate: {
-      const bool is_own = header.held == Crc32c(entry.push.payload.bytes());
+      const bool is_own = answer.held_crc == Crc32c(entry.push.payload.bytes());
       if (!is_own && entry.push.accounted > 0 && IsUntaken(entry)) {
         failure_ = absl::FailedPreconditionError(absl::StrCat(
-            "the shard of segment ", header.segment, " has another push of this worker to round ",
-            header.round, ": another process goes on from a copy of its folder"));
+            "the shard of segment ", answer.segment, " has another push of this worker to round ",
+            answer.round, ": another process goes on from a copy of its folder"));
         return;
       }
-      return WaitForUpdate(entry, header, is_own ? Stage::kAccepted : Stage::kLate);
+      return WaitForUpdate(entry, answer, is_own ? Stage::kAccepted : Stage::kLate);
     }
     case Outcome::kLate:
-      return WaitForUpdate(entry, header, Stage::kLate);
+      return WaitForUpdate(entry, answer, Stage::kLate);
     case Outcome::kBusy:
     case Outcome::kNotMember:
       return Refused(entry, now);
@@ -183,19 +182,19 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
     case Outcome::kRejected: {
       const auto reason = payload.bytes();
       failure_ = absl::FailedPreconditionError(absl::StrCat(
-          "the shard of segment ", header.segment, " rejected a frame of round ", header.round,
+          "the shard of segment ", answer.segment, " rejected a frame of round ", answer.round,
           ": ", absl::string_view(reinterpret_cast<const char*>(reason.data()), reason.size())));
       return;
     }
   }
 }
 
-void PushLedger::WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage) {
+void PushLedger::WaitForUpdate(Entry& entry, const AnswerFrame& answer, Stage stage) {
   // An accepted contribution stays accepted: `late` may answer a repetition after the close.
   if (!IsUntaken(entry)) return;
   // The round is open. So an update of it from before this answer came from a shard that has lost
   // its folder since, and the new update will differ.
-  if (stage != Stage::kLate && header.weight <= entry.push.round) entry.merged.reset();
+  if (stage != Stage::kLate && answer.open_round <= entry.push.round) entry.merged.reset();
   entry.stage = stage;
   entry.refusals = 0;
   Schedule(entry, absl::InfiniteFuture());

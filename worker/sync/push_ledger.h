@@ -87,8 +87,9 @@ class PushLedger {
   // The first round of the segment not there, by its contributions alone.
   uint32_t next_round(uint32_t segment) const;
 
-  // Takes a verified frame of this run for a segment of the model.
-  void Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
+  // Take verified frames of this run for a segment of the model.
+  void Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now);
+  void Take(const MergedFrame& merged, const Buffer& payload);
   // Makes everything outstanding on the connection due now: the shard may have lost it.
   void Again(uint32_t connection, absl::Time now);
   // Makes frames without an answer due now, up to that frame number on the connection.
@@ -139,11 +140,9 @@ class PushLedger {
     return due_.at(entry.push.segment) != absl::InfiniteFuture();
   }
   OutgoingFrame FrameFor(const Entry& entry) const;
-  void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload);
-  void TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void Refused(Entry& entry, absl::Time now);
-  // header: the answer that ends IsUntaken.
-  void WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage);
+  // answer: the one that ends IsUntaken.
+  void WaitForUpdate(Entry& entry, const AnswerFrame& answer, Stage stage);
   void SettleIfKnown(Entry& entry);
   // A missing update counts as compacted.
   void Settle(Entry& entry, Fate fate);

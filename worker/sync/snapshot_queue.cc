@@ -19,7 +19,7 @@ bool SnapshotQueue::HasRoom(uint32_t segment) const {
 
 std::optional<uint32_t> SnapshotQueue::waiting(uint32_t connection) const {
   const std::optional<OutgoingFrame>& frame = waiting_[connection].frame;
-  return frame.has_value() ? std::make_optional(frame->header.segment) : std::nullopt;
+  return frame.has_value() ? std::make_optional(frame->header.segment()) : std::nullopt;
 }
 
 absl::Status SnapshotQueue::Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now) {
@@ -32,21 +32,20 @@ absl::Status SnapshotQueue::Post(uint32_t segment, uint32_t round, Buffer payloa
   if (!HasRoom(segment)) {
     return absl::FailedPreconditionError(
         absl::StrCat("got a snapshot of segment ", segment, ", wanted that the one of segment ",
-                     waiting.frame->header.segment, " on its connection is sent before"));
+                     waiting.frame->header.segment(), " on its connection is sent before"));
   }
-  waiting.frame = OutgoingFrame{.connection = connection,
-                                .header = {.kind = FrameKind::kSnapshot,
-                                           .run = options_.run,
-                                           .round = round,
-                                           .worker = options_.worker,
-                                           .segment = segment},
-                                .payload = std::move(payload)};
+  waiting.frame = OutgoingFrame{
+      .connection = connection,
+      .header =
+          SnapshotFrame{
+              .run = options_.run, .round = round, .worker = options_.worker, .segment = segment},
+      .payload = std::move(payload)};
   waiting.since = now;
   return absl::OkStatus();
 }
 
-void SnapshotQueue::Take(const FrameHeader& answer, absl::Time now) {
-  if (answer.contributions != static_cast<uint32_t>(FrameKind::kSnapshot)) return;
+void SnapshotQueue::Take(const AnswerFrame& answer, absl::Time now) {
+  if (answer.to != FrameKind::kSnapshot) return;
   if (!under_way_.has_value() || under_way_->segment != answer.segment ||
       under_way_->round != answer.round) {
     return;  // of an abandoned snapshot
@@ -84,7 +83,8 @@ std::optional<OutgoingFrame> SnapshotQueue::Due(absl::Time now, absl::Duration p
 
 void SnapshotQueue::Sent(const OutgoingFrame& frame, absl::Time now) {
   connections_->Expect(frame.connection, now);
-  under_way_ = {frame.connection, frame.header.segment, frame.header.round, frame.payload.size()};
+  under_way_ = {frame.connection, frame.header.segment(), frame.header.round(),
+                frame.payload.size()};
   waiting_[frame.connection].frame.reset();
 }
 

@@ -35,7 +35,7 @@ class SnapshotQueue {
   absl::Status Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
 
   // Takes an answer of this run.
-  void Take(const FrameHeader& answer, absl::Time now);
+  void Take(const AnswerFrame& answer, absl::Time now);
   // Frames sent on the connection may be lost.
   void Again(uint32_t connection, absl::Time now);
   // Bytes of the snapshot that is under way there.

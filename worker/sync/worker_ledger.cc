@@ -37,7 +37,8 @@ absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer
 
 void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
                         absl::Time now) {
-  if (header.run != options_.run) return;
+  const FrameName name = header;
+  if (name.run != options_.run) return;
   const Connections::News news = connections_.Take(connection, header, now);
   if (news.another) SendAgain(connection, now);
   if (news.lost_up_to > 0) {
@@ -45,11 +46,19 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
     fetches_.Resume(connection, now);
     snapshots_.Again(connection, now);
   }
-  if (!connections_.is_welcome(connection) || header.segment >= open_rounds_.size()) return;
-  NoteOpenRound(header);
-  if (header.kind == FrameKind::kRequest) return TakeRequestFrame(header);
-  if (header.kind == FrameKind::kAnswer) snapshots_.Take(header, now);
-  if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
+  if (!connections_.is_welcome(connection) || name.segment >= open_rounds_.size()) return;
+  if (const auto* request = std::get_if<RequestFrame>(&header)) {
+    TakeRequestFrame(*request);
+  } else if (const auto* answer = std::get_if<AnswerFrame>(&header)) {
+    NoteOpenRound(name.segment, answer->open_round);
+    snapshots_.Take(*answer, now);
+    if (!fetches_.Take(*answer, payload, now)) pushes_.Take(*answer, payload, now);
+  } else if (const auto* merged = std::get_if<MergedFrame>(&header)) {
+    NoteOpenRound(name.segment, std::min(merged->round, kRoundNever - 1) + 1);
+    if (!fetches_.Take(*merged, payload, now)) pushes_.Take(*merged, payload);
+  } else if (const auto* snapshot = std::get_if<SnapshotFrame>(&header)) {
+    fetches_.Take(*snapshot, payload, now);
+  }
 }
 
 void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& waiting) {
@@ -60,28 +69,26 @@ void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& wai
   waiting.push_back(request);
 }
 
-void WorkerLedger::TakeRequestFrame(const FrameHeader& header) {
-  if (!options_.owned.Contains(header.segment)) return;
-  if (header.round == 0) {
-    ForgetPosition(header.segment);
-    positions_.push_back({.segment = header.segment, .epoch = header.epoch});
+void WorkerLedger::TakeRequestFrame(const RequestFrame& request) {
+  if (!options_.owned.Contains(request.segment)) return;
+  if (request.round == 0) {
+    ForgetPosition(request.segment);
+    positions_.push_back({.segment = request.segment, .epoch = request.epoch});
     return;
   }
-  if (header.round == kRoundNever)
-    return AddRequest({.segment = header.segment, .of_start = true}, requests_);
+  if (request.round == kRoundNever)
+    return AddRequest({.segment = request.segment, .of_start = true}, requests_);
   // A shard that requests a snapshot to keep has the round open, and a later one is as good. A
   // shard that restores the segment does not, and needs exactly this round.
-  AddRequest(
-      {.segment = header.segment, .round = header.round, .or_later = header.weight >= header.round},
-      requests_);
+  AddRequest({.segment = request.segment,
+              .round = request.round,
+              .or_later = request.open_round >= request.round},
+             requests_);
 }
 
-void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
-  uint64_t open = 0;
-  if (header.kind == FrameKind::kAnswer) open = header.weight;
-  if (header.kind == FrameKind::kMerged) open = uint64_t{header.round} + 1;
-  const auto round = static_cast<uint32_t>(std::min<uint64_t>(open, kRoundNever - 1));
-  open_rounds_[header.segment] = std::max(open_rounds_[header.segment], round);
+void WorkerLedger::NoteOpenRound(uint32_t segment, uint32_t open_round) {
+  const uint32_t round = std::min(open_round, kRoundNever - 1);
+  open_rounds_[segment] = std::max(open_rounds_[segment], round);
   newest_open_round_ = std::max(newest_open_round_, round);
 }
 
@@ -115,12 +122,11 @@ OutgoingFrame WorkerLedger::PositionOf(const Position& position) const {
   uint32_t round = pushes_.next_round(segment);
   if (!pushes_.is_open(segment)) round = std::max(round, fetches_.next_round(segment));
   return {.connection = options_.connections[segment],
-          .header = {.kind = FrameKind::kPull,
-                     .run = options_.run,
-                     .epoch = position.epoch,
-                     .round = round,
-                     .worker = options_.worker,
-                     .segment = segment},
+          .header = PullFrame{.run = options_.run,
+                              .epoch = position.epoch,
+                              .round = round,
+                              .worker = options_.worker,
+                              .segment = segment},
           .payload = Buffer()};
 }
 
@@ -142,9 +148,9 @@ std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
 }
 
 void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
-  const uint32_t segment = frame.header.segment;
-  connections_.Sent(frame.connection, frame.header.kind, now);
-  switch (frame.header.kind) {
+  const FrameName name = frame.header;
+  connections_.Sent(frame.connection, name.kind, now);
+  switch (name.kind) {
     case FrameKind::kHello:
       return;
     case FrameKind::kSnapshot:
@@ -152,9 +158,9 @@ void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
     case FrameKind::kFetch:
       return fetches_.Sent(frame, now);
     default:
-      if (frame.header.kind == FrameKind::kPull && ForgetPosition(segment) > 0) return;
+      if (name.kind == FrameKind::kPull && ForgetPosition(name.segment) > 0) return;
       // A segment with an open push has no fetch, so a pull belongs to one of them.
-      return pushes_.is_open(segment) ? pushes_.Sent(frame) : fetches_.Sent(frame, now);
+      return pushes_.is_open(name.segment) ? pushes_.Sent(frame) : fetches_.Sent(frame, now);
   }
 }
 

@@ -104,12 +104,11 @@ class WorkerLedger {
     uint32_t epoch = 0;  // of the request
   };
 
-  void TakeRequestFrame(const FrameHeader& header);
+  void TakeRequestFrame(const RequestFrame& request);
   size_t ForgetPosition(uint32_t segment);  // returns their number
   OutgoingFrame PositionOf(const Position& position) const;
   std::optional<OutgoingFrame> PositionDue(absl::Time now) const;
-  // Notes the segment's open round that the frame names.
-  void NoteOpenRound(const FrameHeader& header);
+  void NoteOpenRound(uint32_t segment, uint32_t open_round);
   void SendAgain(uint32_t connection, absl::Time now);
 
   const LedgerOptions options_;

@@ -68,7 +68,7 @@ ByteCounts ShardInProcess::bytes() const {
 }
 
 absl::Status ShardInProcess::Push(uint32_t worker, const SegmentPush& push) {
-  FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = push.epoch};
+  PushFrame header{.run = kRun, .epoch = push.epoch};
   header.round = push.round;
   header.segment = push.segment;
   header.worker = worker;

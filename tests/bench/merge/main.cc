@@ -112,8 +112,7 @@ Times Drive(const Setting& setting, const Layout& layout, const std::vector<Buff
   for (uint32_t round = 0; round < rounds; ++round) {
     double begin = Now();
     for (uint32_t w = 0; w < setting.workers; ++w) {
-      FrameHeader header;
-      header.kind = FrameKind::kPush;
+      PushFrame header;
       header.run = kRun;
       header.round = round;
       header.worker = w;

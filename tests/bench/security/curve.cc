@@ -52,8 +52,7 @@ absl::Status Measure(bool encrypted, int frames) {
   const std::string endpoint = WithKey(router->endpoint(), at_router.keys.public_key);
   LONGWAVE_ASSIGN_OR_RETURN(const auto dealer, Dealer::Connect(endpoint, at_dealer));
 
-  FrameHeader header;
-  header.kind = FrameKind::kPush;
+  PushFrame header;
   header.worker = kWorker;
   LONGWAVE_ASSIGN_OR_RETURN(const SealedFrame frame,
                             Seal(header, Buffer(std::vector<std::byte>(kFrameBytes))));

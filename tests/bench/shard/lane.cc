@@ -66,10 +66,9 @@ void LoadLane::Greet() {
   greetings_missing_ = static_cast<uint32_t>(sockets_.size());
   for (Socket& socket : sockets_) {
     std::array<std::byte, kFrameHeaderBytes> head;
-    EncodeFrameHeader({.kind = FrameKind::kHello,
-                       .run = options_.run,
-                       .epoch = options_.epoch,
-                       .worker = options_.workers[workers_[socket.worker].place]},
+    EncodeFrameHeader(HelloFrame{.run = options_.run,
+                                 .connection = options_.epoch,
+                                 .worker = options_.workers[workers_[socket.worker].place]},
                       head);
     Send(socket, head, {});
   }
@@ -102,16 +101,15 @@ void LoadLane::Push(uint32_t index, uint32_t segment) {
   const BenchPush& push = pushes_.Of(worker.place, segment);
   std::array<std::byte, kFrameHeaderBytes> head = {};
   if (options_.peer == LoadOptions::Peer::kShard) {
-    EncodeFrameHeader({.kind = FrameKind::kPush,
-                       .run = options_.run,
-                       .epoch = options_.epoch,
-                       .round = static_cast<uint32_t>(worker.round),
-                       .worker = options_.workers[worker.place],
-                       .segment = segment,
-                       .weight = push.weight,
-                       .norm = push.norm,
-                       .payload_bytes = static_cast<uint32_t>(push.payload.size()),
-                       .payload_crc = push.crc},
+    EncodeFrameHeader(PushFrame{.run = options_.run,
+                                .epoch = options_.epoch,
+                                .round = static_cast<uint32_t>(worker.round),
+                                .worker = options_.workers[worker.place],
+                                .segment = segment,
+                                .weight = push.weight,
+                                .norm = push.norm,
+                                .payload_bytes = static_cast<uint32_t>(push.payload.size()),
+                                .payload_crc = push.crc},
                       head);
   } else {
     const RawHead raw = {segment, static_cast<uint32_t>(options_.reply_bytes[segment])};
@@ -209,30 +207,34 @@ absl::Status LoadLane::Take(Socket& socket, const zmq::message_t& head,
   }
   LONGWAVE_ASSIGN_OR_RETURN(const FrameHeader header, DecodeFrameHeader(BytesOf(head)));
   LONGWAVE_RETURN_IF_ERROR(VerifyPayload(header, BytesOf(payload)));
-  if (header.kind == FrameKind::kAnswer) return TakeAnswer(socket, header, BytesOf(payload));
-  if (header.kind != FrameKind::kMerged || header.run != options_.run) {
-    return absl::DataLossError(absl::StrCat("got a frame of kind ", std::string(Name(header.kind)),
+  if (const auto* answer = std::get_if<AnswerFrame>(&header))
+    return TakeAnswer(socket, *answer, BytesOf(payload));
+  if (const auto* welcome = std::get_if<WelcomeFrame>(&header);
+      welcome != nullptr && welcome->outcome == Outcome::kAccepted) {
+    if (greetings_missing_ > 0) --greetings_missing_;
+    return absl::OkStatus();
+  }
+  const auto* const merged = std::get_if<MergedFrame>(&header);
+  if (merged == nullptr || merged->run != options_.run) {
+    return absl::DataLossError(absl::StrCat("got a frame of kind ",
+                                            std::string(Name(header.kind())),
                                             ", wanted answers and merged updates of this run"));
   }
   figures_.payload_received += payload.size();
-  if (header.contributions != options_.workers.size()) {
-    return absl::DataLossError(absl::StrCat("merged update of round ", header.round, ", segment ",
-                                            header.segment, ": ", header.contributions,
+  if (merged->contributions != options_.workers.size()) {
+    return absl::DataLossError(absl::StrCat("merged update of round ", merged->round, ", segment ",
+                                            merged->segment, ": ", merged->contributions,
                                             " contributions, wanted ", options_.workers.size()));
   }
-  LONGWAVE_RETURN_IF_ERROR(TakeMerged(socket.worker, header.round, header.segment));
-  if (!board_->Agrees(header.round, header.segment, header.payload_crc, BytesOf(payload))) {
+  LONGWAVE_RETURN_IF_ERROR(TakeMerged(socket.worker, merged->round, merged->segment));
+  if (!board_->Agrees(merged->round, merged->segment, merged->payload_crc, BytesOf(payload))) {
     ++figures_.disagreements;
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadLane::TakeAnswer(Socket& socket, const FrameHeader& header,
+absl::Status LoadLane::TakeAnswer(Socket& socket, const AnswerFrame& header,
                                   std::span<const std::byte> payload) {
-  if (greetings_missing_ > 0 && header.outcome == Outcome::kAccepted) {
-    --greetings_missing_;
-    return absl::OkStatus();
-  }
   switch (header.outcome) {
     case Outcome::kAccepted:
       ++figures_.accepted;

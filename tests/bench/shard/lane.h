@@ -73,7 +73,7 @@ class LoadLane {
   void PushAgain();
   absl::Status Drain(Socket& socket);
   absl::Status Take(Socket& socket, const zmq::message_t& head, const zmq::message_t& payload);
-  absl::Status TakeAnswer(Socket& socket, const FrameHeader& header,
+  absl::Status TakeAnswer(Socket& socket, const AnswerFrame& header,
                           std::span<const std::byte> payload);
   absl::Status TakeMerged(uint32_t worker, uint64_t round, uint32_t segment);
   void MarkDirty(Socket& socket);

@@ -127,12 +127,12 @@ TEST_F(ShardAuditTest, FindsAPushThatWasNeverAccepted) {
 // A folder from a backup, let in by a shard that did not know better.
 TEST_F(ShardAuditTest, FindsAPushOfAResidualFromBeforeItsWorkersLastPush) {
   auto push = Find<PushRecord>(2);
-  std::get<PushRecord>(push->second).header.contributions = 1;
+  std::get<PushRecord>(push->second).header.accounted = 1;
   EXPECT_THAT(Problems(), IsEmpty());  // of round 1, after that of round 0
   for (auto it = records_.begin(); it != records_.end(); ++it) {
     auto* const later = std::get_if<PushRecord>(&it->second);
     if (later == nullptr || later->header.segment != 2 || later->header.round != 4) continue;
-    later->header.contributions = later->header.worker == 2 ? 2 : 4;
+    later->header.accounted = later->header.worker == 2 ? 2 : 4;
   }
   EXPECT_THAT(Problems(), ElementsAre(HasSubstr(
                               "round 4: accepted from worker 2, whose residual accounts for 2 "

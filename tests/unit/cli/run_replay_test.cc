@@ -118,7 +118,7 @@ class RunReplayTest : public testing::Test {
 
   void Push(SyncPipeline& pipeline, uint32_t worker, uint32_t round, uint32_t segment) {
     SyncPipeline::Push push = pipeline.Encode(segment).value();
-    FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = 1, .round = round};
+    PushFrame header{.run = kRun, .epoch = 1, .round = round};
     header.worker = worker;
     header.segment = segment;
     header.weight = 16;

@@ -22,11 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kWait = absl::Seconds(60);
 
-FrameHeader From(uint32_t worker) {
-  FrameHeader header;
-  header.worker = worker;
-  return header;
-}
+FrameHeader From(uint32_t worker) { return PushFrame{.worker = worker}; }
 
 class CurveTest : public ::testing::Test {
  protected:

@@ -32,9 +32,8 @@ Buffer BufferOf(std::string_view text) {
   return Buffer(std::move(bytes));
 }
 
-FrameHeader HeaderFor(const Buffer& payload) {
-  FrameHeader header;
-  header.kind = FrameKind::kPush;
+PushFrame HeaderFor(const Buffer& payload) {
+  PushFrame header;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.payload_crc = Crc32c(payload.bytes());
   return header;
@@ -69,12 +68,12 @@ class GarbageTest : public ::testing::Test {
   // A good frame on the same connection arrives, and is the first frame that does.
   void ExpectGoodFramePasses() {
     const Buffer payload = BufferOf("good");
-    FrameHeader header = HeaderFor(payload);
+    PushFrame header = HeaderFor(payload);
     header.round = 99;
     SendRaw({Encoded(header), "good"});
     auto received = router_->Receive(kWait);
     ASSERT_TRUE(received.ok() && received->has_value());
-    EXPECT_EQ((*received)->frame.header.round, 99u);
+    EXPECT_EQ((*received)->frame.header.round(), 99u);
   }
 
   void ExpectRefused(const std::vector<std::string>& parts, std::string_view why) {

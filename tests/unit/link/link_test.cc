@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "common/base/rng.h"
 #include "common/link/endpoint.h"
+#include "common/wire/crc32c.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
@@ -40,9 +41,8 @@ bool SameBytes(const Buffer& a, const Buffer& b) {
   return a.size() == b.size() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size()) == 0;
 }
 
-FrameHeader Push(uint32_t worker, uint32_t segment) {
-  FrameHeader header;
-  header.kind = FrameKind::kPush;
+PushFrame Push(uint32_t worker, uint32_t segment) {
+  PushFrame header;
   header.run = 0x0123456789abcdef;
   header.epoch = 1;
   header.round = 7;
@@ -51,6 +51,28 @@ FrameHeader Push(uint32_t worker, uint32_t segment) {
   header.weight = 4096;
   header.norm = 1.5f;
   return header;
+}
+
+MergedFrame Merged(uint32_t segment) {
+  return {.run = 0x0123456789abcdef, .round = 7, .segment = segment};
+}
+
+// Of any kind, with a payload if the kind has one.
+SealedFrame AnyFrame(uint32_t worker, Rng& rng) {
+  const FrameHeader kinds[] = {
+      HelloFrame{.worker = worker},
+      WelcomeFrame{.worker = worker},
+      Push(worker, 1),
+      AnswerFrame{.outcome = Outcome::kAccepted, .worker = worker},
+      Merged(1),
+      PullFrame{.worker = worker},
+      FetchFrame{.worker = worker},
+      SnapshotFrame{.worker = worker},
+      RequestFrame{.worker = worker},
+  };
+  const FrameHeader& header = kinds[rng.Below(std::size(kinds))];
+  auto frame = Seal(header, RandomPayload(rng.Below(600), rng.Next()));
+  return frame.ok() ? *std::move(frame) : Seal(header, Buffer()).value();
 }
 
 class LinkTest : public ::testing::Test {
@@ -97,18 +119,16 @@ TEST_F(LinkTest, CarriesHeaderAndPayloadBothWays) {
   const Buffer up = RandomPayload(1000, 1);
   ASSERT_TRUE(dealer_->Send(Push(3, 2), up).ok());
   const PeerFrame at_router = MustReceive();
-  FrameHeader wanted = Push(3, 2);
+  PushFrame wanted = Push(3, 2);
   wanted.payload_bytes = 1000;
-  wanted.payload_crc = at_router.frame.header.payload_crc;
+  wanted.payload_crc = Crc32c(up.bytes());
   EXPECT_EQ(at_router.frame.header, wanted);
   EXPECT_TRUE(SameBytes(at_router.frame.payload, up));
 
-  FrameHeader answer = Push(3, 2);
-  answer.kind = FrameKind::kMerged;
   const Buffer down = RandomPayload(5, 2);
-  ASSERT_TRUE(router_->Send(at_router.peer, answer, down).ok());
+  ASSERT_TRUE(router_->Send(at_router.peer, Merged(2), down).ok());
   const Frame at_dealer = MustReceive(*dealer_);
-  EXPECT_EQ(at_dealer.header.kind, FrameKind::kMerged);
+  EXPECT_EQ(at_dealer.header.kind(), FrameKind::kMerged);
   EXPECT_TRUE(SameBytes(at_dealer.payload, down));
 }
 
@@ -116,7 +136,7 @@ TEST(Seal, FillsInWhatThePayloadSays) {
   const Buffer payload = RandomPayload(1000, 1);
   const auto frame = Seal(Push(3, 2), payload);
   ASSERT_TRUE(frame.ok()) << frame.status();
-  EXPECT_EQ(frame->header().payload_bytes, 1000u);
+  EXPECT_EQ(std::get<PushFrame>(frame->header()).payload_bytes, 1000u);
   EXPECT_EQ(frame->payload().bytes().data(), payload.bytes().data()) << "shared, not copied";
   EXPECT_EQ(frame->wire_bytes(Encryption::kNone), kFrameHeaderBytes + 2 + 1000 + 9);
   const auto decoded = DecodeFrameHeader(frame->head());
@@ -131,6 +151,11 @@ TEST(Seal, AFrameWithoutPayloadIsItsHeader) {
   EXPECT_EQ(frame->wire_bytes(Encryption::kNone), kFrameHeaderBytes + 2);
 }
 
+TEST(Seal, RefusesAPayloadWhereTheKindHasNone) {
+  const auto frame = Seal(PullFrame(), RandomPayload(7, 1));
+  EXPECT_EQ(frame.status().message(), "pull frame: payload bytes: got 7, wanted 0");
+}
+
 TEST_F(LinkTest, OneSealedFrameGoesToMany) {
   constexpr uint32_t kDealers = 5;
   std::vector<std::unique_ptr<Dealer>> dealers;
@@ -140,10 +165,8 @@ TEST_F(LinkTest, OneSealedFrameGoesToMany) {
     ASSERT_TRUE(dealers.back()->Send(Push(i, 0), Buffer()).ok());
     peers.push_back(MustReceive().peer);
   }
-  FrameHeader header = Push(0, 4);
-  header.kind = FrameKind::kMerged;
   const Buffer payload = RandomPayload(100'000, 3);
-  const auto frame = Seal(header, payload);
+  const auto frame = Seal(Merged(4), payload);
   ASSERT_TRUE(frame.ok());
   for (const PeerId& peer : peers) ASSERT_TRUE(router_->Send(peer, *frame).ok());
   for (const auto& dealer : dealers) {
@@ -159,13 +182,10 @@ TEST_F(LinkTest, BothEndsCountTheSameByKind) {
   Rng rng(5);
   for (uint32_t i = 0; i < 60; ++i) {
     const uint32_t from = i % 2;
-    FrameHeader header = Push(from, i);
-    header.kind = static_cast<FrameKind>(1 + rng.Below(TrafficByKind::kKinds));
     Dealer& dealer = from == 0 ? *dealer_ : *second;
-    ASSERT_TRUE(dealer.Send(header, RandomPayload(rng.Below(600), i)).ok());
+    ASSERT_TRUE(dealer.Send(AnyFrame(from, rng)).ok());
     const PeerFrame received = MustReceive();
-    header.kind = static_cast<FrameKind>(1 + rng.Below(TrafficByKind::kKinds));
-    ASSERT_TRUE(router_->Send(received.peer, header, RandomPayload(rng.Below(600), i)).ok());
+    ASSERT_TRUE(router_->Send(received.peer, AnyFrame(from, rng)).ok());
     MustReceive(dealer);
   }
   LinkTraffic ends;  // as the router sees them
@@ -220,11 +240,9 @@ TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
 }
 
 TEST_F(LinkTest, FrameWithoutPayloadIsOnePart) {
-  FrameHeader hello = Push(0, 0);
-  hello.kind = FrameKind::kHello;
-  ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
+  ASSERT_TRUE(dealer_->Send(HelloFrame(), Buffer()).ok());
   const PeerFrame received = MustReceive();
-  EXPECT_EQ(received.frame.header.kind, FrameKind::kHello);
+  EXPECT_EQ(received.frame.header.kind(), FrameKind::kHello);
   EXPECT_TRUE(received.frame.payload.empty());
   EXPECT_EQ(dealer_->counts().sent, kFrameHeaderBytes + 2);
   EXPECT_EQ(router_->counts().received, kFrameHeaderBytes + 2);
@@ -242,7 +260,7 @@ TEST_F(LinkTest, BothEndsCountTheSameBytesOverManyFrames) {
     payload_bytes += size;
     wire_bytes += kFrameHeaderBytes + 2 + size + (size <= 255 ? 2 : 9);
     const PeerFrame received = MustReceive();
-    ASSERT_EQ(received.frame.header.segment, i);
+    ASSERT_EQ(received.frame.header.segment(), i);
     ASSERT_TRUE(SameBytes(received.frame.payload, payload)) << "frame " << i;
   }
   EXPECT_EQ(dealer_->counts().sent, wire_bytes);
@@ -259,14 +277,12 @@ TEST_F(LinkTest, TellsWorkersApart) {
   std::vector<PeerId> peer_of(2);
   for (int i = 0; i < 2; ++i) {
     const PeerFrame received = MustReceive();
-    ASSERT_LT(received.frame.header.worker, 2u);
-    peer_of[received.frame.header.worker] = received.peer;
+    ASSERT_LT(received.frame.header.worker(), 2u);
+    peer_of[received.frame.header.worker()] = received.peer;
   }
-  FrameHeader answer = Push(1, 0);
-  answer.kind = FrameKind::kAnswer;
-  answer.outcome = Outcome::kAccepted;
+  const AnswerFrame answer{.outcome = Outcome::kAccepted, .worker = 1};
   ASSERT_TRUE(router_->Send(peer_of[1], answer, Buffer()).ok());
-  EXPECT_EQ(MustReceive(*other).header.worker, 1u);
+  EXPECT_EQ(MustReceive(*other).header.worker(), 1u);
   EXPECT_EQ(dealer_->counts().received, 0u);
 }
 
@@ -308,7 +324,7 @@ TEST_F(LinkTest, FramesQueuedAtTheEndStillArrive) {
     ASSERT_TRUE(dealer_->Send(Push(0, i), RandomPayload(10'000, i)).ok());
   }
   dealer_.reset();
-  for (uint32_t i = 0; i < 100; ++i) ASSERT_EQ(MustReceive().frame.header.segment, i);
+  for (uint32_t i = 0; i < 100; ++i) ASSERT_EQ(MustReceive().frame.header.segment(), i);
 }
 
 TEST_F(LinkTest, DealerReachesARouterThatComesLater) {
@@ -321,7 +337,7 @@ TEST_F(LinkTest, DealerReachesARouterThatComesLater) {
   auto router = Router::Bind(endpoint);
   ASSERT_TRUE(router.ok()) << router.status();
   router_ = *std::move(router);
-  EXPECT_EQ(MustReceive().frame.header.worker, 4u);
+  EXPECT_EQ(MustReceive().frame.header.worker(), 4u);
 }
 
 TEST_F(LinkTest, ReceiveWithoutFramesReturnsNothing) {
@@ -377,7 +393,7 @@ TEST_F(LinkTest, AQueueThatThePeerHasEmptiedIsNotFull) {
     const PeerFrame received = MustReceive();
     const absl::Status sent = router_->Send(received.peer, Push(0, i), Buffer());
     ASSERT_TRUE(sent.ok()) << i << ": " << sent;
-    ASSERT_EQ(MustReceive(*dealer_).header.segment, i);
+    ASSERT_EQ(MustReceive(*dealer_).header.segment(), i);
   }
 }
 
@@ -394,7 +410,7 @@ TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
   PeerId peer;
   for (uint32_t i = 0; i < kFrames; ++i) {
     const PeerFrame received = MustReceive();
-    ASSERT_EQ(received.frame.header.segment, i);
+    ASSERT_EQ(received.frame.header.segment(), i);
     peer = received.peer;
   }
   for (uint32_t i = 0; i < kFrames; ++i) {
@@ -402,7 +418,7 @@ TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
   }
   for (uint32_t i = 0; i < kFrames; ++i) {
     const Frame received = MustReceive(*dealer_);
-    ASSERT_EQ(received.header.segment, i);
+    ASSERT_EQ(received.header.segment(), i);
     ASSERT_TRUE(SameBytes(received.payload, payload)) << i;
   }
 }
@@ -419,7 +435,7 @@ TEST(LinkOptions, MoreThreadsForInputAndOutputCarryTheSameFrames) {
     const auto received = router->Receive(kWait);
     ASSERT_TRUE(received.ok() && received->has_value());
     const Frame& frame = (*received)->frame;
-    EXPECT_TRUE(SameBytes(frame.payload, RandomPayload(10'000, frame.header.worker)));
+    EXPECT_TRUE(SameBytes(frame.payload, RandomPayload(10'000, frame.header.worker())));
   }
 }
 
@@ -460,7 +476,7 @@ TEST(LinkEndpoint, ANameIsBoundAtItsAddress) {
   ASSERT_TRUE(router.ok()) << router.status();
   const auto dealer = Dealer::Connect((*router)->endpoint());
   ASSERT_TRUE(dealer.ok()) << dealer.status();
-  ASSERT_TRUE((*dealer)->Send(FrameHeader{.kind = FrameKind::kHello}, Buffer()).ok());
+  ASSERT_TRUE((*dealer)->Send(HelloFrame(), Buffer()).ok());
   const auto received = (*router)->Receive(kWait);
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_TRUE(received->has_value());

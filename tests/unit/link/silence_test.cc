@@ -42,9 +42,7 @@ TEST(LinkSilence, TcpAsksAnIdleConnectionOfARouterAndGivesItUpAfterAMinute) {
   ASSERT_TRUE(router.ok()) << router.status();
   auto dealer = Dealer::Connect((*router)->endpoint());
   ASSERT_TRUE(dealer.ok()) << dealer.status();
-  FrameHeader header;
-  header.kind = FrameKind::kHello;
-  const auto frame = Seal(header, Buffer());
+  const auto frame = Seal(HelloFrame(), Buffer());
   ASSERT_TRUE(frame.ok()) << frame.status();
   ASSERT_TRUE((*dealer)->Send(*frame).ok());
   const auto received = (*router)->Receive(absl::Seconds(30));

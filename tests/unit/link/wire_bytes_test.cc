@@ -73,15 +73,13 @@ class WireBytes : public ::testing::TestWithParam<Encryption> {
 
   // A frame up, and one of the same size down; returns once both are there.
   void Exchange(size_t payload_bytes) {
-    FrameHeader header;
-    header.kind = FrameKind::kPush;
+    PushFrame header;
     header.worker = 1;
     const Buffer payload(std::vector<std::byte>(payload_bytes, std::byte{7}));
     ASSERT_TRUE(dealer_->Send(header, payload).ok());
     const auto up = router_->Receive(kWait);
     ASSERT_TRUE(up.ok() && up->has_value()) << "nothing came: " << router_->last_refusal();
-    header.kind = FrameKind::kMerged;
-    ASSERT_TRUE(router_->Send((*up)->peer, header, payload).ok());
+    ASSERT_TRUE(router_->Send((*up)->peer, MergedFrame(), payload).ok());
     const auto down = dealer_->Receive(kWait);
     ASSERT_TRUE(down.ok() && down->has_value()) << "nothing came: " << dealer_->last_refusal();
   }

@@ -82,25 +82,25 @@ class DataPlaneTest : public ::testing::Test {
   }
 
   void Push(Dealer& from, uint32_t worker, uint32_t segment, uint32_t round = 0) {
-    FrameHeader header = Header(FrameKind::kPush, kRun, worker);
+    PushFrame header = Header<PushFrame>(kRun, worker);
     header.segment = segment;
     header.round = round;
     EXPECT_TRUE(from.Send(header, ZeroPayload(config_, layout_)).ok());
-    EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+    EXPECT_EQ(OutcomeOf(MustReceive(from)), Outcome::kAccepted);
   }
 
   void Hello(Dealer& from, uint32_t worker, uint64_t bytes_per_s) {
-    FrameHeader header = Header(FrameKind::kHello, kRun, worker);
-    header.weight = bytes_per_s;
+    HelloFrame header = Header<HelloFrame>(kRun, worker);
+    header.bytes_per_second_max = bytes_per_s;
     EXPECT_TRUE(from.Send(header, Buffer()).ok());
-    EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+    EXPECT_EQ(OutcomeOf(MustReceive(from)), Outcome::kAccepted);
   }
 
   static void ExpectMerged(Dealer& at, uint32_t segment, uint32_t round = 0) {
     const Frame frame = MustReceive(at);
-    EXPECT_EQ(frame.header.kind, FrameKind::kMerged);
-    EXPECT_EQ(frame.header.segment, segment);
-    EXPECT_EQ(frame.header.round, round);
+    EXPECT_EQ(frame.header.kind(), FrameKind::kMerged);
+    EXPECT_EQ(frame.header.segment(), segment);
+    EXPECT_EQ(frame.header.round(), round);
   }
 
   // The merged update, and then the request for a snapshot: the first time, with
@@ -108,8 +108,8 @@ class DataPlaneTest : public ::testing::Test {
   static void ExpectAsked(Dealer& at, uint32_t segment, uint32_t round) {
     ExpectMerged(at, segment, round);
     const Frame request = MustReceive(at);
-    EXPECT_EQ(request.header.kind, FrameKind::kRequest);
-    EXPECT_EQ(request.header.round, round + 1);
+    EXPECT_EQ(request.header.kind(), FrameKind::kRequest);
+    EXPECT_EQ(request.header.round(), round + 1);
   }
 
   const RunConfig config_;
@@ -125,14 +125,14 @@ class DataPlaneTest : public ::testing::Test {
 };
 
 TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 0), Buffer()).ok());
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
+  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 0), Buffer()).ok());
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
   // There is no answer yet. The frames may arrive now or later.
   EXPECT_FALSE(dealer_->Receive(absl::Milliseconds(20))->has_value());
   BeginUngreeted({{0, "a", 0}});
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kMerged);
   EXPECT_EQ(plane_->status().state.pushes_accepted, 1u);
   EXPECT_EQ(plane_->status().segments.at(0).open_round, 1u);
 }
@@ -141,68 +141,63 @@ TEST_F(DataPlaneTest, MergedUpdateGoesToEveryMember) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto other = NewDealer();
   Hello(*other, 1, 0);
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   EXPECT_EQ(plane_->status().segments.at(0).waiting_for, std::vector<uint32_t>{1});
-  ASSERT_TRUE(other->Send(Header(FrameKind::kPush, kRun, 1), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*other).header.outcome, Outcome::kAccepted);
+  ASSERT_TRUE(other->Send(Header<PushFrame>(kRun, 1), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*other)), Outcome::kAccepted);
   const Frame here = MustReceive(*dealer_);
   const Frame there = MustReceive(*other);
-  EXPECT_EQ(here.header.kind, FrameKind::kMerged);
-  EXPECT_EQ(here.header.weight, 200u);
+  EXPECT_EQ(here.header.kind(), FrameKind::kMerged);
+  EXPECT_EQ(std::get<MergedFrame>(here.header).weight, 200u);
   EXPECT_EQ(here.header, there.header);
 }
 
 TEST_F(DataPlaneTest, AMemberThatLeavesIsNotWaitedFor) {
   Begin({{0, "a", 0}, {1, "b", 0}});
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   // The thread that serves waits for frames; the membership alone must wake it.
   plane_->SetMembership({.epoch = 2, .members = {{0, "a", 0}}});
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kMerged);
 }
 
 TEST_F(DataPlaneTest, AnswersFollowAWorkerToItsNewConnection) {
   Begin({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   dealer_ = NewDealer();
   Hello(*dealer_, 0, 0);
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
+  ASSERT_TRUE(dealer_->Send(Header<PullFrame>(kRun, 0), Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kMerged);
 }
 
 TEST_F(DataPlaneTest, HelloIsAcceptedFromMembersOfThisRunAlone) {
   Begin({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun + 1, 0), Buffer()).ok());
+  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 0), Buffer()).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
+  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun + 1, 0), Buffer()).ok());
   Frame answer = MustReceive(*dealer_);
-  EXPECT_EQ(answer.header.outcome, Outcome::kRejected);
+  EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
   EXPECT_EQ(Text(answer.payload),
             "hello of run 0000000000001235, this shard serves run 0000000000001234");
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 7), Buffer()).ok());
+  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 7), Buffer()).ok());
   answer = MustReceive(*dealer_);
-  EXPECT_EQ(answer.header.outcome, Outcome::kRejected);
+  EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
   EXPECT_EQ(Text(answer.payload), "worker 7 is not a member of epoch 1");
 }
 
 TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
   Begin({{3, "a", 0}});
-  FrameHeader hello = Header(FrameKind::kHello, kRun, 3);
-  hello.segment = 0xffffffff;
-  hello.round = 3;  // of which Begin's hello has come
-  hello.weight = 1'000'000;
-  hello.norm = 2;
+  HelloFrame hello = Header<HelloFrame>(kRun, 3);
+  hello.frames_sent = 3;  // of which Begin's hello has come
+  hello.bytes_per_second_max = 1'000'000;
   ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
-  FrameHeader wanted = Header(FrameKind::kAnswer, kRun, 3);
-  wanted.outcome = Outcome::kAccepted;
-  wanted.segment = 0xffffffff;
-  wanted.round = 3;
-  wanted.epoch = 2;
-  wanted.held = 1;
-  wanted.contributions = static_cast<uint32_t>(FrameKind::kHello);  // the frame's kind
-  wanted.weight = kIncarnation;  // a worker learns by it that the shard began anew
+  WelcomeFrame wanted = Header<WelcomeFrame>(kRun, 3);
+  wanted.frames_sent = 3;
+  wanted.frames_missing = 2;
+  wanted.shard_frames_sent = 1;
+  wanted.incarnation = kIncarnation;  // a worker learns by it that the shard began anew
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
 }
 
@@ -211,10 +206,10 @@ TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   Begin({{0, "a", 0}});
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 9; ++i) {
-    FrameHeader header = Header(i == 3 ? FrameKind::kPull : FrameKind::kPush, kRun, 0);
-    header.segment = 9;
+    FrameHeader header = PushFrame{.run = kRun, .segment = 9, .weight = 100};
+    if (i == 3) header = PullFrame{.run = kRun, .segment = 9};
     ASSERT_TRUE(dealer_->Send(header, Buffer()).ok());
-    EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+    EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kRejected);
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
   size_t lines = 0;
@@ -229,12 +224,12 @@ TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   BeginUngreeted({{0, "a", 0}, {1, "b", 0}});
   const auto other = NewDealer();
   Hello(*other, 1, 0);
-  const FrameHeader push = Header(FrameKind::kPush, kRun, 0);
+  const PushFrame push = Header<PushFrame>(kRun, 0);
   ASSERT_TRUE(dealer_->Send(push, ZeroPayload(config_, layout_)).ok());
-  FrameHeader wanted = Header(FrameKind::kRequest, kRun, 0);
+  RequestFrame wanted = Header<RequestFrame>(kRun, 0);
   wanted.segment = kNoSegment;
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "answers do not wait";
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted) << "answers do not wait";
   // A byte a second: whatever waited for the hello waits on.
   Hello(*dealer_, 0, 1);
   Push(*other, 1, 0);
@@ -246,23 +241,22 @@ TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
 TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
   BeginUngreeted({{0, "a", 0}});
   const absl::Time begin = MonotonicNow();
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kRequest);
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   ExpectMerged(*dealer_, 0);
   EXPECT_GE(MonotonicNow() - begin, ShardCore::kHelloPatience);
   // The shard asks for a hello again, and serves the request at once.
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kRequest);
+  ASSERT_TRUE(dealer_->Send(Header<PullFrame>(kRun, 0), Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);
   ExpectMerged(*dealer_, 0);
 }
 
 TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
   Begin({{0, "a", 0}});
-  ASSERT_TRUE(
-      dealer_->Send(Header(FrameKind::kPush, kRun, 0), Buffer(std::vector<std::byte>(7))).ok());
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), Buffer(std::vector<std::byte>(7))).ok());
   const Frame answer = MustReceive(*dealer_);
-  EXPECT_EQ(answer.header.outcome, Outcome::kRejected);
+  EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
   EXPECT_FALSE(answer.payload.empty());
 }
 
@@ -287,11 +281,11 @@ TEST_F(DataPlaneTest, ASegmentIsAnsweredAndMergedByItsOwnConnection) {
 
 TEST_F(DataPlaneTest, APushToASegmentOfNobodyIsRejectedWhereItCameFrom) {
   Begin({{0, "a", 0}});
-  FrameHeader header = Header(FrameKind::kPush, kRun, 0);
+  PushFrame header = Header<PushFrame>(kRun, 0);
   for (const uint32_t segment : {4u, 0xffffffffu}) {
     header.segment = segment;
     ASSERT_TRUE(dealer_->Send(header, ZeroPayload(config_, layout_)).ok());
-    EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+    EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kRejected);
   }
 }
 
@@ -315,9 +309,9 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   EXPECT_EQ(workers.at(1).bytes_per_second, 0u);
   EXPECT_EQ(workers.at(1).frames_waiting, 0u);
 
-  FrameHeader lift = Header(FrameKind::kHello, kRun, 0);
+  HelloFrame lift = Header<HelloFrame>(kRun, 0);
   ASSERT_TRUE(dealer_->Send(lift, Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAnswer);
+  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kAnswer);
   for (uint32_t segment = 0; segment < 4; ++segment) ExpectMerged(*dealer_, segment);
   EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 0u);
 }
@@ -355,7 +349,7 @@ TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes
   constexpr uint32_t kRounds = 400;
   Begin({{0, "a", 0}});
   const Buffer payload = ZeroPayload(config_, layout_);
-  FrameHeader header = Header(FrameKind::kPush, kRun, 0);
+  PushFrame header = Header<PushFrame>(kRun, 0);
   for (header.round = 0; header.round < kRounds; ++header.round) {
     for (header.segment = 0; header.segment < 4; ++header.segment) {
       ASSERT_TRUE(dealer_->Send(header, payload).ok());
@@ -364,8 +358,8 @@ TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes
   uint32_t newest = 0;
   while (newest < 4) {
     const Frame frame = MustReceive(*dealer_);
-    ASSERT_NE(frame.header.run, 0u) << newest << " of 4 came";
-    if (frame.header.kind == FrameKind::kMerged && frame.header.round == kRounds - 1) ++newest;
+    ASSERT_NE(frame.header.run(), 0u) << newest << " of 4 came";
+    if (frame.header.kind() == FrameKind::kMerged && frame.header.round() == kRounds - 1) ++newest;
   }
   EXPECT_EQ(plane_->status().state.pushes_accepted, 4 * kRounds);
 }
@@ -400,7 +394,7 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
     ExpectMerged(by, segment);
     ExpectMerged(*other, segment);
   }
-  ASSERT_TRUE(other->Send(Header(FrameKind::kPull, kRun, 1), Buffer()).ok());
+  ASSERT_TRUE(other->Send(Header<PullFrame>(kRun, 1), Buffer()).ok());
   ExpectMerged(*other, 0);
 
   const auto counted = [](std::initializer_list<const Dealer*> dealers) {
@@ -422,8 +416,8 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
 
 TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
   BeginUngreeted({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 5), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 5), Buffer()).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kRejected);
   EXPECT_EQ(plane_->status().traffic.received[FrameKind::kHello].frames, 1u);
   ASSERT_EQ(plane_->status().workers.size(), 1u);
   EXPECT_EQ(plane_->status().workers.at(0), (WorkerLinkReport{.worker = 0}));
@@ -450,18 +444,18 @@ TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
   }
   const auto joining = NewDealer();
   Hello(*joining, 1, 1);
-  FrameHeader pull = Header(FrameKind::kPull, kRun, 1);
+  PullFrame pull = Header<PullFrame>(kRun, 1);
   pull.segment = 1;
   for (pull.round = 0; pull.round < 3; ++pull.round) {
     ASSERT_TRUE(joining->Send(pull, Buffer()).ok());
   }
-  ASSERT_TRUE(joining->Send(Header(FrameKind::kHello, kRun, 1), Buffer()).ok());
+  ASSERT_TRUE(joining->Send(Header<HelloFrame>(kRun, 1), Buffer()).ok());
   uint32_t merged = 0;
   for (int i = 0; i < 4; ++i) {  // among them the answer to the hello, in any place
-    const FrameHeader header = MustReceive(*joining).header;
-    if (header.kind == FrameKind::kAnswer) continue;
-    EXPECT_EQ(header.kind, FrameKind::kMerged);
-    EXPECT_EQ(header.round, merged++);
+    const FrameName name = MustReceive(*joining).header;
+    if (name.kind == FrameKind::kAnswer) continue;
+    EXPECT_EQ(name.kind, FrameKind::kMerged);
+    EXPECT_EQ(name.round, merged++);
   }
   EXPECT_EQ(merged, 3u);
 }
@@ -489,19 +483,19 @@ TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
   Begin({{0, "a", 0}}, Folder());
   Push(*dealer_, 0, 1);
   ExpectAsked(*dealer_, 1, 0);
-  FrameHeader snapshot = Header(FrameKind::kSnapshot, kRun, 0);
+  SnapshotFrame snapshot = Header<SnapshotFrame>(kRun, 0);
   snapshot.segment = 1;
   snapshot.round = 1;
   const std::vector<float> values(64 * 64, 0.5f);
   const std::span<const float> arrays[] = {values};
   ASSERT_TRUE(dealer_->Send(snapshot, EncodeSnapshotPayload(arrays)).ok());
-  const FrameHeader answer = MustReceive(*dealer_).header;
+  const auto answer = std::get<AnswerFrame>(MustReceive(*dealer_).header);
   EXPECT_EQ(answer.outcome, Outcome::kAccepted);
-  EXPECT_EQ(answer.contributions, static_cast<uint32_t>(FrameKind::kSnapshot)) << "it has come";
-  FrameHeader fetch = Header(FrameKind::kFetch, kRun, 0);
+  EXPECT_EQ(answer.to, FrameKind::kSnapshot) << "it has come";
+  FetchFrame fetch = Header<FetchFrame>(kRun, 0);
   fetch.segment = 1;
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "from the log";
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted) << "from the log";
   const std::vector<SnapshotHash> hashes = plane_->Report(1).snapshots;
   ASSERT_EQ(hashes.size(), 1u);
   EXPECT_EQ(hashes[0].round, 1u);
@@ -510,16 +504,16 @@ TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
   const Frame sent = MustReceive(*dealer_);
   // 16 KB of one value compress to less than an update of one tile in fp32.
-  EXPECT_EQ(sent.header.kind, FrameKind::kSnapshot);
-  EXPECT_EQ(sent.header.round, 1u);
+  EXPECT_EQ(sent.header.kind(), FrameKind::kSnapshot);
+  EXPECT_EQ(sent.header.round(), 1u);
   EXPECT_TRUE(DecodeSnapshotPayload(sent.payload.bytes(), 1, values.size()).ok());
 }
 
 TEST_F(DataPlaneTest, AFullDiskIsTroubleAndBusy) {
   disk_is_full_ = true;
   Begin({{0, "a", 0}}, Folder());
-  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kBusy);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kBusy);
   EXPECT_THAT(plane_->Report(1).trouble, ::testing::HasSubstr("the disk is full"));
 }
 

@@ -179,12 +179,12 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
   auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
   ASSERT_TRUE(dealer.ok());
   SayHello(**dealer, joined.run, heartbeat_.worker);
-  ASSERT_TRUE((*dealer)
-                  ->Send(Header(FrameKind::kPush, joined.run, heartbeat_.worker),
-                         ZeroPayload(config_, layout_))
-                  .ok());
-  EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.kind, FrameKind::kMerged);
+  ASSERT_TRUE(
+      (*dealer)
+          ->Send(Header<PushFrame>(joined.run, heartbeat_.worker), ZeroPayload(config_, layout_))
+          .ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kAccepted);
+  EXPECT_EQ(MustReceive(**dealer).header.kind(), FrameKind::kMerged);
   const auto report = ShardClient::Connect(joined.shards[0].control_endpoint, kWait)->GetStatus();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->state.segments_closed, 1u);
@@ -207,12 +207,12 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   StartShard();
   const WorkerHeartbeatReply joined = JoinAsWorker();
   ASSERT_EQ(joined.shards.size(), 1u);
-  const FrameHeader push = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
+  const PushFrame push = Header<PushFrame>(joined.run, heartbeat_.worker);
   auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
   ASSERT_TRUE(dealer.ok());
   SayHello(**dealer, joined.run, heartbeat_.worker);
   ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kAccepted);
+  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kAccepted);
   const FrameHeader merged = MustReceive(**dealer).header;
 
   StopShard();
@@ -226,7 +226,7 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   ASSERT_TRUE(dealer.ok());
   SayHello(**dealer, joined.run, heartbeat_.worker);
   ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kDuplicate);
   EXPECT_EQ(MustReceive(**dealer).header, merged) << "as it was told before, to the bit";
   EndRun();
 }
@@ -268,16 +268,16 @@ TEST_F(SmallShardTest, AnswersBusyUntilTheOldestSegmentIsClosedAndTheRunEnds) {
   ASSERT_TRUE(dealer.ok());
   SayHello(**dealer, joined.run, heartbeat_.worker);
   const auto push = [&](uint32_t segment) {
-    FrameHeader header = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
+    PushFrame header = Header<PushFrame>(joined.run, heartbeat_.worker);
     header.segment = segment;
     EXPECT_TRUE((*dealer)->Send(header, ZeroPayload(config_, layout_, segment)).ok());
-    return MustReceive(**dealer).header.outcome;
+    return OutcomeOf(MustReceive(**dealer));
   };
   EXPECT_EQ(push(1), Outcome::kBusy);
   EXPECT_EQ(push(0), Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.segment, 0u);
+  EXPECT_EQ(MustReceive(**dealer).header.segment(), 0u);
   EXPECT_EQ(push(1), Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.segment, 1u);
+  EXPECT_EQ(MustReceive(**dealer).header.segment(), 1u);
   const auto report = ShardClient::Connect(joined.shards[0].control_endpoint, kWait)->GetStatus();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->state.pushes_busy, 1u);

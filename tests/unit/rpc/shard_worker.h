@@ -50,14 +50,20 @@ inline Buffer ZeroPayload(const RunConfig& config, const Layout& layout, uint32_
   return Buffer(std::move(payload));
 }
 
-inline FrameHeader Header(FrameKind kind, uint64_t run, uint32_t worker) {
-  FrameHeader header;
-  header.kind = kind;
-  header.run = run;
-  header.epoch = 1;
+template <typename T>
+T Header(uint64_t run, uint32_t worker) {
+  T header{.run = run};
   header.worker = worker;
-  header.weight = kind == FrameKind::kPush ? 100 : 0;
+  if constexpr (requires { header.epoch; }) header.epoch = 1;
+  if constexpr (requires { header.weight; }) header.weight = 100;
   return header;
+}
+
+// Of an answer to a hello, or to another frame; kNone: the frame is no answer.
+inline Outcome OutcomeOf(const Frame& frame) {
+  if (const auto* answer = std::get_if<AnswerFrame>(&frame.header)) return answer->outcome;
+  const auto* const welcome = std::get_if<WelcomeFrame>(&frame.header);
+  return welcome == nullptr ? Outcome::kNone : welcome->outcome;
 }
 
 inline Frame MustReceive(Dealer& dealer) {
@@ -69,8 +75,8 @@ inline Frame MustReceive(Dealer& dealer) {
 
 // Without a limit.
 inline void SayHello(Dealer& from, uint64_t run, uint32_t worker) {
-  EXPECT_TRUE(from.Send(Header(FrameKind::kHello, run, worker), Buffer()).ok());
-  EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+  EXPECT_TRUE(from.Send(Header<HelloFrame>(run, worker), Buffer()).ok());
+  EXPECT_EQ(OutcomeOf(MustReceive(from)), Outcome::kAccepted);
 }
 
 }  // namespace longwave

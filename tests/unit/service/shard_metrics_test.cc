@@ -11,20 +11,12 @@ absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds
 
 AnswerPush Answer(Outcome outcome, uint32_t segment, uint32_t round) {
   AnswerPush answer;
-  answer.header.kind = FrameKind::kAnswer;
-  answer.header.outcome = outcome;
-  answer.header.segment = segment;
-  answer.header.round = round;
-  answer.header.contributions = static_cast<uint32_t>(FrameKind::kPush);
+  answer.header = {.outcome = outcome, .round = round, .segment = segment, .to = FrameKind::kPush};
   return answer;
 }
 
-FrameHeader MergedOf(uint32_t segment, uint32_t round) {
-  FrameHeader header;
-  header.kind = FrameKind::kMerged;
-  header.segment = segment;
-  header.round = round;
-  return header;
+MergedFrame MergedOf(uint32_t segment, uint32_t round) {
+  return {.round = round, .segment = segment};
 }
 
 class ShardMetricsTest : public testing::Test {
@@ -51,7 +43,7 @@ TEST_F(ShardMetricsTest, CountsPushesByTheirAnswer) {
   rejected.rejection = Rejection::kNorm;
   series_.Answered(rejected, At(0));
   AnswerPush of_a_pull = Answer(Outcome::kCompacted, 10, 0);
-  of_a_pull.header.contributions = static_cast<uint32_t>(FrameKind::kPull);
+  of_a_pull.header.to = FrameKind::kPull;
   series_.Answered(of_a_pull, At(0));
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"accepted"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"late"}), 1);

@@ -152,7 +152,7 @@ TEST_F(AggregatorRestore, RefusesWhatIsNotTheSegments) {
   };
   const auto none = [](SegmentSnapshot&) {};
   EXPECT_THAT(refusal(0, none), HasSubstr("wanted a segment of shard 1, 2 to 3"));
-  EXPECT_THAT(refusal(3, none), HasSubstr("its update is a merged frame of run"));
+  EXPECT_THAT(refusal(3, none), HasSubstr("its update is of run"));
   EXPECT_THAT(refusal(2, [](SegmentSnapshot& s) { s.residual.pop_back(); }),
               HasSubstr("E of 23 coefficients, wanted 24"));
   EXPECT_THAT(refusal(2, [](SegmentSnapshot& s) { s.residual.clear(); }), HasSubstr("E of 0"));
@@ -208,9 +208,9 @@ TEST_F(AggregatorRestore, NamesThePayloadAsHeldThatTheSnapshotHas) {
   Step(Push(1, 1, 2, 5));
   ASSERT_TRUE(aggregator_->Restore(2, first).ok());
   const auto effects = Step(Push(0, 0, 2, 1));
-  const FrameHeader& answer = std::get<AnswerPush>(effects.at(0)).header;
+  const AnswerFrame& answer = std::get<AnswerPush>(effects.at(0)).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
-  EXPECT_EQ(answer.held, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
+  EXPECT_EQ(answer.held_crc, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
 }
 
 TEST_F(AggregatorRestore, ForgetsWhatWasOpen) {

@@ -94,8 +94,7 @@ class FragmentedRun {
 
   // Whether it was accepted.
   bool Push(uint32_t index, uint32_t segment) {
-    FrameHeader header;
-    header.kind = FrameKind::kPush;
+    PushFrame header;
     header.run = kRun;
     header.worker = index;
     header.round = workers_[index].round;
@@ -151,8 +150,7 @@ TEST(AggregatorFragments, TheOldestSegmentIsOfTheFirstFragment) {
   aggregator->Step(MembershipChanged{Members(1, {0})}, absl::UnixEpoch());
   const Buffer payload(EncodeDense(kAllFp32, layout, 0, std::vector<float>(kTileSize, 1.0f)));
   const auto push = [&](uint32_t round, uint32_t segment) {
-    FrameHeader header;
-    header.kind = FrameKind::kPush;
+    PushFrame header;
     header.run = kRun;
     header.round = round;
     header.segment = segment;

@@ -95,8 +95,7 @@ class Life {
     const double scale = scales[rng_.Below(8)];
     double square_sum = 0;
     for (float& value : dense) value = static_cast<float>(scale * (rng_.Uniform() - 0.5));
-    FrameHeader header;
-    header.kind = FrameKind::kPush;
+    PushFrame header;
     header.run = kRun;
     header.worker = worker;
     header.round = aggregator_->open_round(segment);

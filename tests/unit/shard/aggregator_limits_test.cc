@@ -269,8 +269,7 @@ TEST(AggregatorThreads, GiveTheSameEffectsWhateverTheirNumber) {
     for (uint32_t worker = 0; worker < 4; ++worker) {
       std::vector<float> dense(layout.coefficient_count());
       for (float& v : dense) v = static_cast<float>(rng.Uniform() - 0.5);
-      FrameHeader header;
-      header.kind = FrameKind::kPush;
+      PushFrame header;
       header.run = kRun;
       header.worker = worker;
       header.round = round;

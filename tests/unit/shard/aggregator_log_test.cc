@@ -87,9 +87,9 @@ TEST_F(AggregatorLog, KnowsAfterARestartWhosePushesWereAcceptedWhen) {
   bare->Step(MembershipChanged{Members(3, {0, 1})}, now_);
   for (Aggregator* const one : {&*again, &*bare}) {
     PushArrived old = Push(1, 3, 2);
-    old.header.contributions = 1;
+    old.header.accounted = 1;
     EXPECT_THAT(Only(one->Step(old, now_), Outcome::kRejected), HasSubstr("wanted at least 2"));
-    old.header.contributions = 2;
+    old.header.accounted = 2;
     const auto effects = one->Step(old, now_);
     ASSERT_GE(effects.size(), 2u);
     EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
@@ -167,20 +167,19 @@ TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
     ASSERT_EQ(effects.size(), 1u);
     const auto* request = std::get_if<AskLog>(&effects[0]);
     ASSERT_NE(request, nullptr);
-    EXPECT_EQ(request->header.worker, 1u);
-    EXPECT_EQ(request->header.round, 0u);
-    EXPECT_EQ(request->header.segment, 2u);
+    EXPECT_EQ(request->asked.worker, 1u);
+    EXPECT_EQ(request->asked.round, 0u);
+    EXPECT_EQ(request->asked.segment, 2u);
   }
   EXPECT_EQ(Merged(Step(Pull(1, 1, 2)))->header.round, 1u);  // the last one it has itself
   EXPECT_THAT(Step(Pull(1, 2, 2)), IsEmpty());
 
   // The reader of the log makes the answer, which counts the push.
   EXPECT_EQ(aggregator_->state().pushes_duplicate, 0u);
-  const FrameHeader asked = Push(1, 0, 2).header;
-  const FrameHeader answer = aggregator_->AnswerTo(asked, Outcome::kDuplicate);
+  const AnswerFrame answer = aggregator_->AnswerTo(Push(1, 0, 2).header, Outcome::kDuplicate);
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
   EXPECT_EQ(answer.round, 0u);
-  EXPECT_EQ(answer.weight, 2u);
+  EXPECT_EQ(answer.open_round, 2u);
   EXPECT_EQ(aggregator_->state().pushes_duplicate, 1u);
   aggregator_->AnswerTo(Pull(1, 0, 2).header, Outcome::kCompacted);
   EXPECT_EQ(aggregator_->state().pushes_late, 0u);

@@ -49,7 +49,7 @@ TEST_F(AggregatorTest, RejectsAPushOfAResidualFromBeforeItsWorkersLastPush) {
   Start(DenseOptions(), Members(1, {0}));
   const auto push = [this](uint32_t round, uint32_t accounted) {
     PushArrived push = Push(0, round, 2);
-    push.header.contributions = accounted;
+    push.header.accounted = accounted;
     return push;
   };
   Merged(Step(push(0, 0)));
@@ -114,8 +114,7 @@ TEST_F(AggregatorTest, RejectsWeightsOutOfRange) {
 TEST_F(AggregatorTest, RejectsPayloadsThatDoNotFitAndTakesTheRightOneAfterwards) {
   Start(DenseOptions(), Members(1, {0}));
   const auto reason = [&](Buffer payload) {
-    return Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2), std::move(payload)}),
-                Outcome::kRejected);
+    return Only(Step(PushArrived{PushHeader(0, 0, 2), std::move(payload)}), Outcome::kRejected);
   };
   const Buffer whole = Payload(1);
   const auto bytes = whole.bytes();
@@ -141,7 +140,7 @@ TEST_F(AggregatorTest, RejectsFloatsWhereTheRunsCodecIsAnIntegerOne) {
   for (uint32_t worker = 0; worker < 6; ++worker) {
     const auto codec = static_cast<ValueCodec>(worker);
     const Buffer payload(EncodeDense({Selection::kTopK, codec, 2}, layout_, 2, dense));
-    const auto effects = Step(PushArrived{Header(FrameKind::kPush, worker, 0, 2), payload});
+    const auto effects = Step(PushArrived{PushHeader(worker, 0, 2), payload});
     if (HasScale(codec)) {
       Only(effects, Outcome::kAccepted);
     } else {
@@ -158,10 +157,10 @@ TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
   Start(options, Members(1, {0}));
   const std::vector<float> dense(kTileSize, 1.0f);
   const PayloadFormat other{Selection::kRandom, ValueCodec::kInt8, 5};
-  EXPECT_THAT(Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2),
-                                    Buffer(EncodeDense(other, layout_, 2, dense))}),
-                   Outcome::kRejected),
-              HasSubstr("payload is random 5 in int8, wanted random 4 in any integer codec"));
+  EXPECT_THAT(
+      Only(Step(PushArrived{PushHeader(0, 0, 2), Buffer(EncodeDense(other, layout_, 2, dense))}),
+           Outcome::kRejected),
+      HasSubstr("payload is random 5 in int8, wanted random 4 in any integer codec"));
 }
 
 TEST(AggregatorCreate, RefusesAShardWithoutSegments) {

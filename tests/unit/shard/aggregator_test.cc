@@ -25,7 +25,6 @@ TEST_F(AggregatorTest, ClosesASegmentWhenEveryMemberHasPushed) {
   EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kAccepted);
   const SendMerged& merged = std::get<SendMerged>(effects[1]);
   EXPECT_THAT(merged.workers, ElementsAre(0, 1));
-  EXPECT_EQ(merged.header.kind, FrameKind::kMerged);
   EXPECT_EQ(merged.header.round, 0u);
   EXPECT_EQ(merged.header.segment, 2u);
   EXPECT_EQ(merged.header.weight, 4u);
@@ -65,7 +64,7 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheOpenRoundAsDuplicate) {
   Only(Step(first), Outcome::kAccepted);
   const auto effects = Step(Push(0, 0, 2, 100));
   Only(effects, Outcome::kDuplicate);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held, first.header.payload_crc);
+  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held_crc, first.header.payload_crc);
   const auto merged = Merged(Step(Push(1, 0, 2, 1)));
   ASSERT_TRUE(merged);
   EXPECT_THAT(DecodeDense(merged->payload.bytes(), layout_, 2),
@@ -78,9 +77,9 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheClosedRoundWithTheMergedUpdate) 
   const auto closing = Step(Push(1, 0, 2));
   const auto effects = Step(Push(0, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
-  const FrameHeader& answer = std::get<AnswerPush>(effects[0]).header;
+  const AnswerFrame& answer = std::get<AnswerPush>(effects[0]).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
-  EXPECT_EQ(answer.held, Push(0, 0, 2).header.payload_crc);
+  EXPECT_EQ(answer.held_crc, Push(0, 0, 2).header.payload_crc);
   const auto again = Merged(effects);
   ASSERT_TRUE(again);
   EXPECT_THAT(again->workers, ElementsAre(0));
@@ -96,7 +95,7 @@ TEST_F(AggregatorTest, AnswersLateWhatWasNotInTheClosedRound) {
   const auto effects = Step(Push(1, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
   EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kLate);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.weight, 1u);
+  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.open_round, 1u);
   EXPECT_THAT(Merged(effects)->workers, ElementsAre(1));  // which need not pull it
   EXPECT_EQ(Merged(effects)->header.round, 0u);
 }
@@ -121,7 +120,7 @@ TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
       for (uint16_t k = 1; k <= kTileSize; ++k) {
         const PayloadFormat format{Selection::kTopK, static_cast<ValueCodec>(codec), k};
         const Buffer payload(EncodeDense(format, layout_, 2, dense));
-        const auto effects = Step(PushArrived{Header(FrameKind::kPush, 0, round++, 2), payload});
+        const auto effects = Step(PushArrived{PushHeader(0, round++, 2), payload});
         const auto merged = Merged(effects);
         ASSERT_TRUE(merged);
         EXPECT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2),
@@ -146,7 +145,7 @@ TEST_F(AggregatorTest, TakesAnyCodecOfTheOtherSelections) {
       const Buffer payload(EncodeDense(format, layout_, 2, dense));
       const std::vector<float> sent = DecodeDense(payload.bytes(), layout_, 2);
       for (uint32_t i = 0; i < kTileSize; ++i) sum[i] += sent[i];
-      const auto effects = Step(PushArrived{Header(FrameKind::kPush, worker, 0, 2), payload});
+      const auto effects = Step(PushArrived{PushHeader(worker, 0, 2), payload});
       if (worker < 5) {
         Only(effects, Outcome::kAccepted);
         continue;
@@ -251,19 +250,19 @@ TEST_F(AggregatorTest, APushBeforeTheFirstRoundIsStillThatOfItsRound) {
 
 TEST_F(AggregatorTest, AnswersNameTheOpenRoundOfTheSegment) {
   Start(DenseOptions(), Members(1, {0, 1}));
-  const auto weight = [&](const AggregatorEvent& event) {
-    return std::get<AnswerPush>(Step(event)[0]).header.weight;
+  const auto open_round = [&](const AggregatorEvent& event) {
+    return std::get<AnswerPush>(Step(event)[0]).header.open_round;
   };
-  EXPECT_EQ(weight(Push(0, 0, 2)), 0u);
-  EXPECT_EQ(weight(Push(1, 0, 2)), 0u);  // open when it was accepted
-  EXPECT_EQ(weight(Push(1, 0, 2)), 1u);
-  EXPECT_EQ(weight(Pull(1, 9, 2)), 1u);
-  EXPECT_EQ(weight(Push(1, 9, 3)), 0u);
-  EXPECT_EQ(weight(Push(9, 0, 2)), 1u);
-  FrameHeader fetch = Header(FrameKind::kFetch, 1, 0, 2);
-  const FrameHeader answer = aggregator_->AnswerTo(fetch, Outcome::kAccepted);
-  EXPECT_EQ(answer.kind, FrameKind::kAnswer);
-  EXPECT_EQ(answer.weight, 1u);
+  EXPECT_EQ(open_round(Push(0, 0, 2)), 0u);
+  EXPECT_EQ(open_round(Push(1, 0, 2)), 0u);  // open when it was accepted
+  EXPECT_EQ(open_round(Push(1, 0, 2)), 1u);
+  EXPECT_EQ(open_round(Pull(1, 9, 2)), 1u);
+  EXPECT_EQ(open_round(Push(1, 9, 3)), 0u);
+  EXPECT_EQ(open_round(Push(9, 0, 2)), 1u);
+  const FetchFrame fetch{.run = kRun, .worker = 1, .segment = 2};
+  const AnswerFrame answer = aggregator_->AnswerTo(fetch, Outcome::kAccepted);
+  EXPECT_EQ(answer.to, FrameKind::kFetch);
+  EXPECT_EQ(answer.open_round, 1u);
   EXPECT_EQ(answer.worker, 1u);
   EXPECT_EQ(aggregator_->state().pushes_accepted, 2u);  // a fetch is none
 }
@@ -316,7 +315,7 @@ TEST_F(AggregatorTest, GivesTheSameUpdatesInEveryOrderOfArrival) {
       for (uint32_t i = 0; i < kTileSize; ++i) {
         dense.push_back(static_cast<float>(content.Uniform() - 0.5));
       }
-      PushArrived push{Header(FrameKind::kPush, worker, round, segment + 2),
+      PushArrived push{PushHeader(worker, round, segment + 2),
                        Buffer(EncodeDense(up_, layout_, segment + 2, dense))};
       push.header.weight = 1 + content.Below(1000);
       auto effects = Step(push);

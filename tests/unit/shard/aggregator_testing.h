@@ -52,16 +52,9 @@ class AggregatorTest : public testing::Test {
     return Step(event);
   }
 
-  static FrameHeader Header(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
-    FrameHeader header;
-    header.kind = kind;
-    header.run = kRun;
-    header.epoch = 1;
-    header.worker = worker;
-    header.round = round;
-    header.segment = segment;
-    header.weight = kind == FrameKind::kPush ? 1 : 0;
-    return header;
+  static PushFrame PushHeader(uint32_t worker, uint32_t round, uint32_t segment) {
+    return {
+        .run = kRun, .epoch = 1, .round = round, .worker = worker, .segment = segment, .weight = 1};
   }
 
   Buffer Payload(float value, uint32_t segment = 2) const {
@@ -71,16 +64,16 @@ class AggregatorTest : public testing::Test {
   }
 
   // The push as the link delivers it, with length and CRC of its payload.
-  static PushArrived Framed(FrameHeader header, Buffer payload) {
+  static PushArrived Framed(PushFrame header, Buffer payload) {
     header.payload_bytes = static_cast<uint32_t>(payload.size());
     header.payload_crc = Crc32c(payload.bytes());
     return {header, std::move(payload)};
   }
   PushArrived Push(uint32_t worker, uint32_t round, uint32_t segment, float value = 1) const {
-    return Framed(Header(FrameKind::kPush, worker, round, segment), Payload(value));
+    return Framed(PushHeader(worker, round, segment), Payload(value));
   }
   static PullArrived Pull(uint32_t worker, uint32_t round, uint32_t segment) {
-    return {Header(FrameKind::kPull, worker, round, segment)};
+    return {{.run = kRun, .epoch = 1, .round = round, .worker = worker, .segment = segment}};
   }
 
   // The only effect must be an answer of this outcome; returns its reason.
@@ -92,7 +85,6 @@ class AggregatorTest : public testing::Test {
     }
     const auto& answer = std::get<AnswerPush>(effects[0]);
     EXPECT_EQ(Name(answer.header.outcome), Name(outcome)) << answer.reason;
-    EXPECT_EQ(answer.header.kind, FrameKind::kAnswer);
     EXPECT_EQ(answer.header.run, kRun);
     return answer.reason;
   }

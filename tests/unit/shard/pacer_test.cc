@@ -17,8 +17,7 @@ constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes, Encryption::kNone
 constexpr uint64_t kRate = 10 * kFrameBytes;
 
 SealedFrame Merged(uint32_t round, uint32_t segment) {
-  FrameHeader header;
-  header.kind = FrameKind::kMerged;
+  MergedFrame header;
   header.round = round;
   header.segment = segment;
   return Seal(header, Buffer(std::vector<std::byte>(kPayloadBytes))).value();
@@ -55,7 +54,7 @@ std::vector<Sent> Drain(Pacer& pacer) {
     while (const std::optional<Pacer::Due> due = pacer.Pop(now)) {
       pacer.Charge(due->worker, due->frame.wire_bytes(Encryption::kNone), now);
       sent.push_back(
-          {now - kStart, due->worker, due->frame.header().round, due->frame.header().segment});
+          {now - kStart, due->worker, due->frame.header().round(), due->frame.header().segment()});
     }
   }
   return sent;
@@ -162,7 +161,7 @@ TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
   pacer.SetRate(1, 0);
   EXPECT_FALSE(Send(pacer, 1, Merged(0, 9), kStart)) << "behind those that wait";
   std::vector<uint32_t> segments;
-  while (const auto due = pacer.Pop(kStart)) segments.push_back(due->frame.header().segment);
+  while (const auto due = pacer.Pop(kStart)) segments.push_back(due->frame.header().segment());
   EXPECT_EQ(segments, (std::vector<uint32_t>{2, 3, 9}));
   EXPECT_TRUE(Send(pacer, 1, Merged(0, 10), kStart));
 }
@@ -186,7 +185,7 @@ TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   EXPECT_FALSE(pacer.Pop(later - absl::Nanoseconds(1)).has_value());
   const auto again = pacer.Pop(later);
   ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(again->frame.header().segment, 3u);
+  EXPECT_EQ(again->frame.header().segment(), 3u);
   pacer.PutBack(1, again->frame, later + absl::Seconds(1));  // still stuck
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
   EXPECT_FALSE(pacer.Pop(later).has_value());

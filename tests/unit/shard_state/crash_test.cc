@@ -100,7 +100,7 @@ class Training {
 
   void Take(const ShardEffect& effect) {
     if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
-      const FrameHeader& header = answer->header;
+      const AnswerFrame& header = answer->header;
       ASSERT_NE(header.outcome, Outcome::kRejected) << answer->reason;
       ASSERT_NE(header.outcome, Outcome::kLate) << "nobody is left out of a round here";
       if (header.outcome == Outcome::kAccepted || header.outcome == Outcome::kDuplicate) {

@@ -100,10 +100,10 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   EXPECT_EQ(AllOf<SendMerged>(late).size(), 2u);
   EXPECT_EQ(disk.shard().state().pushes_late, 1u);
   EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
-  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.weight, 5u) << "the open round";
+  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.open_round, 5u) << "the open round";
   // By this a process whose predecessor made another push of round 1 knows that.
-  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held, 0u);
-  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held, TestPush(1, 1, 2).header.payload_crc);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held_crc, 0u);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held_crc, TestPush(1, 1, 2).header.payload_crc);
 }
 
 TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {

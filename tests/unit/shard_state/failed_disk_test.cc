@@ -27,7 +27,8 @@ TEST_F(FailedDisk, AFullOneMakesPushesBusyAndSaysWhy) {
   const auto effects = disk_.Do({TestPush(1, 0, 2)});
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
   EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
-  EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 0u) << "no round that may be forgotten";
+  EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.open_round, 0u)
+      << "no round that may be forgotten";
   EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
   // The trouble lasts as long as the fault; pulls and fetches are answered, too.
   const auto more = disk_.Do({TestPush(0, 0, 3), TestPull(0, 0, 2), TestFetch(0, 0, 2)});

@@ -29,7 +29,6 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
   for (uint32_t round = 0; round < 24; ++round) {
     const auto effects = Close(round);
     for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
-      EXPECT_EQ(request.header.kind, FrameKind::kRequest);
       asked.push_back(std::to_string(request.header.segment) + " before " +
                       std::to_string(request.header.round) + " of " +
                       std::to_string(request.worker));
@@ -95,8 +94,8 @@ TEST_F(Fetch, ASnapshotIsAnsweredWhateverItIsGoodFor) {
   // No snapshot request; another shard's segment; another run.
   const auto effects = disk_.Do({TestSnapshot(1, 1, 2), TestSnapshot(1, 1, 1), stranger});
   ASSERT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
-  const FrameHeader answer = AllOf<AnswerPush>(effects)[0].header;
-  EXPECT_EQ(answer.contributions, static_cast<uint32_t>(FrameKind::kSnapshot));
+  const AnswerFrame answer = AllOf<AnswerPush>(effects)[0].header;
+  EXPECT_EQ(answer.to, FrameKind::kSnapshot);
   EXPECT_EQ(answer.worker, 1u);
   EXPECT_EQ(answer.segment, 2u);
   EXPECT_EQ(answer.round, 1u);
@@ -119,9 +118,9 @@ TEST_F(Fetch, OfWhoeverWasAskedTooLateItTakesALaterRound) {
   Close(0);
   const auto requests = AllOf<RequestSnapshot>(Close(1));
   ASSERT_THAT(requests, SizeIs(1));
-  const FrameHeader& request = requests[0].header;
+  const RequestFrame& request = requests[0].header;
   EXPECT_EQ(request.round, 2u);
-  EXPECT_EQ(request.weight, 2u);
+  EXPECT_EQ(request.open_round, 2u);
   for (uint32_t round = 2; round < 4; ++round) Close(round);
   disk_.Do({TestSnapshot(requests[0].worker, 4, request.segment)});
   disk_.Do({HashChecksArrived{{{request.segment, 4, true}}}});
@@ -280,13 +279,12 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
         << from;
     if (!is_snapshot) {
       EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
-      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 29u);
+      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.open_round, 29u);
       EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.round, from);
       continue;
     }
     const SendSnapshot sent = AllOf<SendSnapshot>(effects)[0];
     EXPECT_EQ(sent.worker, 1u);
-    EXPECT_EQ(sent.header.kind, FrameKind::kSnapshot);
     EXPECT_EQ(sent.header.round, 25u);
     const auto arrays = DecodeSnapshotPayload(sent.payload.bytes(), 1, kTileSize);
     ASSERT_TRUE(arrays.ok()) << arrays.status();
@@ -337,8 +335,7 @@ TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
   const std::vector<float> theta = TestParameters(2, 1);
   const std::vector<float> velocity = TestParameters(3, 9);
   const std::span<const float> arrays[] = {theta, velocity};
-  disk_.Do(
-      {SnapshotArrived{TestHeader(FrameKind::kSnapshot, 0, 1, 2), EncodeSnapshotPayload(arrays)}});
+  disk_.Do({SnapshotArrived{TestHeader<SnapshotFrame>(0, 1, 2), EncodeSnapshotPayload(arrays)}});
   const std::vector<std::vector<float>> both = {theta, velocity};
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
               ElementsAre(SnapshotHash{2, 1, SegmentStateHash(FourSegments(), 2, both)}));

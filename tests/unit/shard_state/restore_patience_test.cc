@@ -39,7 +39,7 @@ class RestorePatience : public ::testing::Test {
     std::vector<std::string> asked;
     for (const RequestSnapshot& request : AllOf<RequestSnapshot>(shard_->Commit(now_))) {
       EXPECT_EQ(request.header.round, 21u);
-      EXPECT_LT(request.header.weight, 21u) << "of a later round it would be of no use";
+      EXPECT_LT(request.header.open_round, 21u) << "of a later round it would be of no use";
       asked.push_back(std::to_string(request.header.segment) + " of " +
                       std::to_string(request.worker));
     }

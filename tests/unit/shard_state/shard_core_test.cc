@@ -35,10 +35,11 @@ class ShardCoreTest : public ::testing::Test {
   // sent: frames before it. number: of the connection.
   void Hello(const PeerId& peer, uint32_t worker, uint64_t bytes_per_s = 0, uint32_t sent = 0,
              uint32_t number = 0) {
-    FrameHeader hello = TestHeader(FrameKind::kHello, worker, sent, kNoSegment);
-    hello.epoch = number;
-    hello.weight = bytes_per_s;
-    Take(peer, hello);
+    Take(peer, HelloFrame{.run = kRun,
+                          .connection = number,
+                          .frames_sent = sent,
+                          .worker = worker,
+                          .bytes_per_second_max = bytes_per_s});
     CommitAndSend();
   }
   // The frames due now: "PEER KIND", with the segment of an update; without those of `stuck_` and
@@ -48,10 +49,10 @@ class ShardCoreTest : public ::testing::Test {
     core_->SendDue(now_, [&](const PeerId& peer, const SealedFrame& frame) {
       if (gone_.contains(peer)) return absl::NotFoundError("it has gone");
       if (stuck_.contains(peer)) return absl::UnavailableError("it is full");
-      const FrameHeader& header = frame.header();
-      sent_.push_back(header);
-      sent.push_back(peer + " " + std::string(Name(header.kind)));
-      if (header.kind == FrameKind::kMerged) sent.back() += " " + std::to_string(header.segment);
+      const FrameName name = frame.header();
+      sent_.push_back(frame.header());
+      sent.push_back(peer + " " + std::string(Name(name.kind)));
+      if (name.kind == FrameKind::kMerged) sent.back() += " " + std::to_string(name.segment);
       return absl::OkStatus();
     });
     return sent;
@@ -60,6 +61,8 @@ class ShardCoreTest : public ::testing::Test {
     core_->Commit(now_);
     return Send();
   }
+  // The last frame sent.
+  const WelcomeFrame& Welcome() const { return std::get<WelcomeFrame>(sent_.back()); }
   void SetMembers(std::vector<uint32_t> workers) {
     core_->SetMembership(Members(++epoch_, std::move(workers)), now_);
   }
@@ -85,54 +88,49 @@ TEST_F(ShardCoreTest, AnAnswerGoesByTheConnectionOfItsRequestAfterTheCommit) {
 TEST_F(ShardCoreTest, AHelloIsAnsweredAfterWhatCameBeforeIt) {
   SetMembers({3, 4});
   Push("a", 3, 0, 2);
-  FrameHeader hello = TestHeader(FrameKind::kHello, 3, 0, kNoSegment);
-  hello.round = 1;
-  hello.weight = 1'000'000;
-  hello.norm = 2;
+  const HelloFrame hello{
+      .run = kRun, .frames_sent = 1, .worker = 3, .bytes_per_second_max = 1'000'000};
   EXPECT_FALSE(Take("a", hello).is_strangers);
   EXPECT_THAT(Send(), ElementsAre("a request"));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
-  EXPECT_EQ(sent_.back(), (FrameHeader{.kind = FrameKind::kAnswer,
-                                       .outcome = Outcome::kAccepted,
-                                       .run = kRun,
-                                       .round = 1,
-                                       .worker = 3,
-                                       .segment = kNoSegment,
-                                       .weight = kIncarnation,
-                                       .contributions = uint32_t{1},
-                                       .held = 2}));
+  EXPECT_EQ(Welcome(), (WelcomeFrame{.outcome = Outcome::kAccepted,
+                                     .run = kRun,
+                                     .frames_sent = 1,
+                                     .worker = 3,
+                                     .incarnation = kIncarnation,
+                                     .shard_frames_sent = 2}));
 }
 
 // The worker believes nothing that comes before the answer to its hello.
 TEST_F(ShardCoreTest, AHelloIsAnsweredBeforeUpdates) {
   SetMembers({0});
   Push("a", 0, 0, 2);
-  Take("a", TestHeader(FrameKind::kHello, 0, 1, kNoSegment));
-  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  Take("a", HelloFrame{.run = kRun, .frames_sent = 1});
+  Take("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(),
               ElementsAre("a request", "a answer", "a answer", "a merged 2", "a merged 2"));
-  EXPECT_EQ(sent_[2].segment, kNoSegment);
+  EXPECT_TRUE(std::holds_alternative<WelcomeFrame>(sent_[2]));
 }
 
 TEST_F(ShardCoreTest, AnAnswerToAHelloSaysWhatIsMissing) {
   SetMembers({0, 1});
   Hello("a", 0);
-  EXPECT_EQ(sent_.back().epoch, 0u);
-  EXPECT_EQ(sent_.back().held, 0u);
+  EXPECT_EQ(Welcome().frames_missing, 0u);
+  EXPECT_EQ(Welcome().shard_frames_sent, 0u);
   Push("a", 0, 0, 2);
   Hello("a", 0, 0, /*sent=*/5);
-  EXPECT_EQ(sent_.back().epoch, 3u) << "of five, the first hello and the push have come";
-  EXPECT_EQ(sent_.back().held, 2u);
+  EXPECT_EQ(Welcome().frames_missing, 3u) << "of five, the first hello and the push have come";
+  EXPECT_EQ(Welcome().shard_frames_sent, 2u);
   Hello("b", 0);
-  EXPECT_EQ(sent_.back().epoch, 0u) << "another connection";
-  EXPECT_EQ(sent_.back().held, 0u);
+  EXPECT_EQ(Welcome().frames_missing, 0u) << "another connection";
+  EXPECT_EQ(Welcome().shard_frames_sent, 0u);
   stuck_ = {"a"};
   Push("a", 0, 0, 3);
   EXPECT_THAT(CommitAndSend(), IsEmpty());
   stuck_ = {};
   Hello("a", 0, 0, 7);
-  EXPECT_EQ(sent_.back().epoch, 3u);
-  EXPECT_EQ(sent_.back().held, 4u) << "with the answer that was dropped";
+  EXPECT_EQ(Welcome().frames_missing, 3u);
+  EXPECT_EQ(Welcome().shard_frames_sent, 4u) << "with the answer that was dropped";
 }
 
 // A late frame on the replaced connection must not move the segment's updates there.
@@ -150,14 +148,14 @@ TEST_F(ShardCoreTest, AnUpdateGoesByTheConnectionWithTheLargerNumber) {
 
 TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
   SetMembers({0});
-  FrameHeader hello = TestHeader(FrameKind::kHello, 0, 0, kNoSegment);
-  hello.run = kRun + 1;
+  HelloFrame hello{.run = kRun + 1};
   EXPECT_TRUE(Take("a", hello).is_strangers);
   hello.run = kRun;
   hello.worker = 7;
   EXPECT_TRUE(Take("a", hello).is_strangers);
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
-  for (const FrameHeader& answer : sent_) EXPECT_EQ(answer.outcome, Outcome::kRejected);
+  for (const FrameHeader& answer : sent_)
+    EXPECT_EQ(std::get<WelcomeFrame>(answer).outcome, Outcome::kRejected);
   EXPECT_THAT(core_->links(), SizeIs(1));
   EXPECT_EQ(core_->links()[0].connections, 0u);
   EXPECT_EQ(core_->links()[0].traffic, LinkTraffic());
@@ -183,7 +181,7 @@ TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
   CommitAndSend();
   now_ += ShardCore::kHelloPatience;
   EXPECT_THAT(Send(), ElementsAre("a merged 2"));
-  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  Take("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a request", "a merged 2"));
 }
 
@@ -211,7 +209,7 @@ TEST_F(ShardCoreTest, AnUpdateGoesByAnotherConnectionWhereItsOwnHasGone) {
   EXPECT_EQ(core_->unsent_count(), 1u) << "the answer, whose connection it was";
   EXPECT_THAT(core_->TakeNotices(), ElementsAre(HasSubstr("answer frame for worker 0, round 0")));
   gone_ = {"a"};
-  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  Take("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(), IsEmpty());
   EXPECT_EQ(core_->links()[0].connections, 0u);
   EXPECT_EQ(core_->unsent_count(), 2u);
@@ -281,7 +279,7 @@ TEST_F(ShardCoreTest, FramesAreCountedByMemberAndKindOnceTheirConnectionHasThem)
 TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumbers) {
   SetMembers({0});
   for (int i = 0; i < 9; ++i) {
-    EXPECT_TRUE(Take("a", TestHeader(FrameKind::kMerged, 0, 0, 2)).is_of_shards);
+    EXPECT_TRUE(Take("a", TestHeader<MergedFrame>(0, 0, 2)).is_of_shards);
   }
   EXPECT_THAT(CommitAndSend(), ElementsAre("a request"));
   EXPECT_THAT(core_->TakeNotices(), SizeIs(4));
@@ -290,9 +288,9 @@ TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumber
 TEST_F(ShardCoreTest, AMemberOfWhomAPushIsOfNoUseIsNamedForAWhile) {
   SetMembers({0});
   Hello("a", 0);
-  Take("a", TestHeader(FrameKind::kPush, 0, 0, 2), Buffer(std::vector<std::byte>(7)));
+  Take("a", TestHeader<PushFrame>(0, 0, 2), Buffer(std::vector<std::byte>(7)));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer"));
-  EXPECT_EQ(sent_.back().outcome, Outcome::kRejected);
+  EXPECT_EQ(std::get<AnswerFrame>(sent_.back()).outcome, Outcome::kRejected);
   EXPECT_THAT(core_->Report(1, now_).complaint, HasSubstr("rejected push of worker 0"));
   EXPECT_EQ(core_->Report(1, now_ + ShardCore::kComplaintLife).complaint, "");
 }
@@ -318,7 +316,7 @@ TEST(ShardCore, WithAFolderACommitIsOfManyFramesOrBytes) {
   core.Commit(disk.now);
   EXPECT_TRUE(core.TakesMore());
   const Buffer large{std::vector<std::byte>(ShardCore::kBatchBytes)};
-  core.Take({"a", {TestHeader(FrameKind::kAnswer, 0, 0, 2), large}}, disk.now);
+  core.Take({"a", {TestHeader<AnswerFrame>(0, 0, 2), large}}, disk.now);
   EXPECT_FALSE(core.TakesMore());
 }
 

@@ -49,17 +49,15 @@ inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_
   return membership;
 }
 
-inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
-  FrameHeader header;
-  header.kind = kind;
-  header.run = kRun;
-  // The epoch is no earlier than the shard's. A fetch has no epoch.
-  header.epoch = kind == FrameKind::kFetch ? 0 : 100;
-  header.worker = worker;
-  header.round = round;
-  header.segment = segment;
-  header.weight = kind == FrameKind::kPush ? 1 + worker : 0;
-  return header;
+template <typename Frame>
+Frame TestHeader(uint32_t worker, uint32_t round, uint32_t segment) {
+  Frame frame{.run = kRun};
+  if constexpr (requires { frame.epoch; }) frame.epoch = 100;  // no earlier than the shard's
+  if constexpr (requires { frame.worker; }) frame.worker = worker;
+  if constexpr (requires { frame.weight; }) frame.weight = 1 + worker;
+  frame.round = round;
+  frame.segment = segment;
+  return frame;
 }
 
 // A worker's contribution: different numbers for every round, segment and place.
@@ -71,16 +69,16 @@ inline PushArrived TestPush(uint32_t worker, uint32_t round, uint32_t segment) {
   const DurableShardOptions options = TestOptions();
   const Layout layout = FourSegments();
   Buffer payload(EncodeDense(options.aggregator.up, layout, segment, dense));
-  FrameHeader header = TestHeader(FrameKind::kPush, worker, round, segment);
+  PushFrame header = TestHeader<PushFrame>(worker, round, segment);
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.payload_crc = Crc32c(payload.bytes());
   return {header, std::move(payload)};
 }
 inline PullArrived TestPull(uint32_t worker, uint32_t round, uint32_t segment) {
-  return {TestHeader(FrameKind::kPull, worker, round, segment)};
+  return {TestHeader<PullFrame>(worker, round, segment)};
 }
 inline FetchArrived TestFetch(uint32_t worker, uint32_t round, uint32_t segment) {
-  return {TestHeader(FrameKind::kFetch, worker, round, segment)};
+  return {TestHeader<FetchFrame>(worker, round, segment)};
 }
 
 // A segment's parameters before a round, as every member would have them.
@@ -94,7 +92,7 @@ inline std::vector<float> TestParameters(uint32_t segment, uint32_t round) {
 inline SnapshotArrived TestSnapshot(uint32_t worker, uint32_t round, uint32_t segment) {
   const std::vector<float> values = TestParameters(segment, round);
   const std::span<const float> arrays[] = {values};
-  return {TestHeader(FrameKind::kSnapshot, worker, round, segment), EncodeSnapshotPayload(arrays)};
+  return {TestHeader<SnapshotFrame>(worker, round, segment), EncodeSnapshotPayload(arrays)};
 }
 
 template <typename T>

@@ -146,7 +146,7 @@ TEST(DeltaLogDamage, APayloadThatLooksLikeARecordProvesNothing) {
   LogOnDisk disk(&files, 1 << 20);
   ASSERT_TRUE(disk.Open().ok());
   const uint64_t start = disk.log().file_bytes();
-  const FrameHeader header = TestFrame(FrameKind::kPush, 1, 1, 1, payload);
+  const PushFrame header = TestPushFrame(1, 1, 1, payload);
   ASSERT_TRUE(disk.log().Append(PushRecord{header, Buffer(payload)}).ok());
   ASSERT_TRUE(disk.log().Sync().ok());
   disk.Close();

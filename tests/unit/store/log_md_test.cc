@@ -40,10 +40,10 @@ TEST(LogMd, ShowsTheFileThatTheLogWrites) {
 
   PushRecord push;
   push.payload = PayloadOf({1, 2, 3, 4, 5});
-  push.header = TestFrame(FrameKind::kPush, 17, 3, 2, push.payload.bytes());
+  push.header = TestPushFrame(17, 3, 2, push.payload.bytes());
   MergedRecord merged;
   merged.payload = PayloadOf({9, 8, 7});
-  merged.header = TestFrame(FrameKind::kMerged, 17, 0, 2, merged.payload.bytes());
+  merged.header = TestFrame<MergedFrame>(17, 2, merged.payload.bytes());
   merged.header.contributions = 1;
   merged.residual_hash = 0x1122334455667788;
   merged.contributors = {{3, 61440, 1, push.header.payload_crc}};

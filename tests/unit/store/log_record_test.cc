@@ -40,9 +40,6 @@ TEST(LogRecord, RefusesToWriteWhatItCouldNotRead) {
   push = TestPush(1, 2, 3, 40);
   push.header.payload_bytes = 39;
   EXPECT_TRUE(absl::IsInvalidArgument(EncodeLogBody(push).status()));
-  push = TestPush(1, 2, 3, 40);
-  push.header.kind = FrameKind::kMerged;
-  EXPECT_THAT(EncodeLogBody(push).status().message(), HasSubstr("wanted a push frame"));
 
   MergedRecord merged = TestMerged(1, 2, 40);
   merged.header.contributions = 3;
@@ -63,6 +60,12 @@ TEST(LogRecord, RefusesToWriteWhatItCouldNotRead) {
   MembershipRecord membership = TestMembership(1);
   membership.membership.members[0].name = std::string(kLogNameBytesMax + 1, 'a');
   EXPECT_TRUE(absl::IsInvalidArgument(EncodeLogBody(membership).status()));
+}
+
+TEST(LogRecord, RefusesAFrameOfAnotherKind) {
+  const std::vector<std::byte> bytes = BytesOf(TestPush(1, 2, 3, 40));
+  const auto got = DecodeLogBody(LogKind::kMerged, std::span(bytes).subspan(1), nullptr);
+  EXPECT_THAT(got.status().message(), HasSubstr("got push, wanted merged"));
 }
 
 TEST(LogRecord, RefusesBodiesOfEveryOtherLength) {

@@ -28,32 +28,34 @@ inline std::vector<std::byte> TestBytes(size_t count, uint32_t seed) {
   return bytes;
 }
 
-inline FrameHeader TestFrame(FrameKind kind, uint32_t round, uint32_t worker, uint32_t segment,
-                             std::span<const std::byte> payload) {
-  FrameHeader header;
-  header.kind = kind;
-  header.run = TestIdentity().run;
-  header.epoch = 1;
-  header.round = round;
+template <typename Frame>
+Frame TestFrame(uint32_t round, uint32_t segment, std::span<const std::byte> payload) {
+  return {.run = TestIdentity().run,
+          .epoch = 1,
+          .round = round,
+          .segment = segment,
+          .weight = 61440,
+          .norm = 0.5f,
+          .payload_bytes = static_cast<uint32_t>(payload.size()),
+          .payload_crc = Crc32c(payload)};
+}
+inline PushFrame TestPushFrame(uint32_t round, uint32_t worker, uint32_t segment,
+                               std::span<const std::byte> payload) {
+  auto header = TestFrame<PushFrame>(round, segment, payload);
   header.worker = worker;
-  header.segment = segment;
-  header.weight = 61440;
-  header.norm = 0.5f;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.payload_crc = Crc32c(payload);
   return header;
 }
 
 inline PushRecord TestPush(uint32_t round, uint32_t worker, uint32_t segment, size_t bytes) {
   std::vector<std::byte> payload = TestBytes(bytes, 1000 * round + 10 * worker + segment);
-  const FrameHeader header = TestFrame(FrameKind::kPush, round, worker, segment, payload);
+  const PushFrame header = TestPushFrame(round, worker, segment, payload);
   return {header, Buffer(std::move(payload))};
 }
 
 inline MergedRecord TestMerged(uint32_t round, uint32_t segment, size_t bytes) {
   std::vector<std::byte> payload = TestBytes(bytes, 7777 * round + segment);
   MergedRecord record;
-  record.header = TestFrame(FrameKind::kMerged, round, 0, segment, payload);
+  record.header = TestFrame<MergedFrame>(round, segment, payload);
   record.header.contributions = 2;
   record.contributors = {{1, 40960, 1}, {4, 20480, 0.5}};
   record.residual_hash = 0x1122334455667788 + round;

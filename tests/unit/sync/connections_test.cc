@@ -13,20 +13,18 @@ class ConnectionsTest : public ::testing::Test {
   bool Greets() {
     const auto hello = connections_.Due(now_);
     if (!hello.has_value()) return false;
-    hello_ = hello->header;
+    hello_ = std::get<HelloFrame>(hello->header);
     connections_.Sent(hello->connection, FrameKind::kHello, now_);
     return true;
   }
   Connections::News Hear(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
     return connections_.Take(0,
-                             {.kind = FrameKind::kAnswer,
-                              .outcome = outcome,
-                              .run = 5,
-                              .epoch = missing_,
-                              .round = hello_.round,
-                              .segment = kNoSegment,
-                              .weight = incarnation,
-                              .held = sent_++},
+                             WelcomeFrame{.outcome = outcome,
+                                          .run = 5,
+                                          .frames_missing = missing_,
+                                          .frames_sent = hello_.frames_sent,
+                                          .incarnation = incarnation,
+                                          .shard_frames_sent = sent_++},
                              now_);
   }
   // True: of another incarnation.
@@ -35,13 +33,13 @@ class ConnectionsTest : public ::testing::Test {
   }
   void HearMerged() {
     ++sent_;
-    connections_.Take(0, {.kind = FrameKind::kMerged, .run = 5, .segment = 2}, now_);
+    connections_.Take(0, MergedFrame{.run = 5, .segment = 2}, now_);
   }
   std::optional<Connections::Lost> TakeLost(absl::Duration on_the_way = absl::ZeroDuration()) {
     return connections_.TakeLost(now_, [&](uint32_t) { return on_the_way; });
   }
 
-  FrameHeader hello_;     // the last one
+  HelloFrame hello_;      // the last one
   uint32_t missing_ = 0;  // frames that the shard lacks
   uint32_t sent_ = 0;     // by the shard
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
@@ -57,12 +55,7 @@ class ConnectionsTest : public ::testing::Test {
 TEST_F(ConnectionsTest, HelloSaysWhoAndHowMuchMayBeSentThere) {
   const auto hello = connections_.Due(now_);
   ASSERT_TRUE(hello.has_value());
-  const FrameHeader wanted{.kind = FrameKind::kHello,
-                           .run = 5,
-                           .epoch = 70,
-                           .worker = 6,
-                           .segment = kNoSegment,
-                           .weight = 4000};
+  const HelloFrame wanted{.run = 5, .connection = 70, .worker = 6, .bytes_per_second_max = 4000};
   EXPECT_EQ(hello->header, wanted);
 }
 
@@ -156,7 +149,7 @@ TEST_F(ConnectionsTest, AConnectionWithoutAnAnswerIsLostOnceAPeriod) {
     now_ += absl::Milliseconds(1);
     patiences += next;
   }
-  EXPECT_EQ(hello_.epoch, 76u) << "each has a number of its own";
+  EXPECT_EQ(hello_.connection, 76u) << "each has a number of its own";
   EXPECT_EQ(Hear(1).lost_up_to, Connections::kAllFrames);
   EXPECT_EQ(Hear(1).lost_up_to, 0u);
   EXPECT_FALSE(TakeLost().has_value());
@@ -225,8 +218,7 @@ TEST_F(ConnectionsTest, AnAnswerOfAnyKindKeepsAConnection) {
   for (int i = 0; i < 10; ++i) {
     now_ += kEvery;
     ++sent_;
-    connections_.Take(
-        0, {.kind = FrameKind::kAnswer, .outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
+    connections_.Take(0, AnswerFrame{.outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
     EXPECT_FALSE(TakeLost().has_value());
     EXPECT_TRUE(Greets()) << "it was not welcome yet";
   }
@@ -244,7 +236,7 @@ TEST_F(ConnectionsTest, AChangeOfWhatIsMissingIsALoss) {
   HearMerged();
   now_ += Connections::kIdleHellos * kEvery;
   EXPECT_TRUE(Greets());
-  EXPECT_EQ(hello_.round, 4u);
+  EXPECT_EQ(hello_.frames_sent, 4u);
   EXPECT_EQ(Hear(1).lost_up_to, 0u);
   ++missing_;
   EXPECT_EQ(Hear(1).lost_up_to, 4u) << "there, of what was sent before the hello";
@@ -279,8 +271,7 @@ TEST_F(ConnectionsTest, AHeldConnectionIsNotGreeted) {
 TEST_F(ConnectionsTest, HelloIsSaidAtOnceToAShardThatAsksForIt) {
   EXPECT_TRUE(Greets());
   Answer(1);
-  const FrameHeader request = {
-      .kind = FrameKind::kRequest, .run = 5, .worker = 6, .segment = kNoSegment};
+  const RequestFrame request{.run = 5, .worker = 6, .segment = kNoSegment};
   for (const bool outstanding : {false, true}) {
     if (outstanding) connections_.Expect(0, now_);
     EXPECT_FALSE(Greets());

@@ -58,7 +58,7 @@ class TestShard {
 
   // Waits until `done` accepts the frames received so far.
   struct Seen {
-    std::vector<FrameHeader> hellos;
+    std::vector<HelloFrame> hellos;
     std::map<uint32_t, PeerId> peers;  // by segment
     int pushes = 0;
   };
@@ -79,25 +79,35 @@ class TestShard {
       const PeerFrame& arrived = **received;
       const FrameHeader& header = arrived.frame.header;
       See(arrived);
-      if (header.kind != FrameKind::kHello && lose_incoming_ > 0) {
+      const auto* const hello = std::get_if<HelloFrame>(&header);
+      if (hello == nullptr && lose_incoming_ > 0) {
         --lose_incoming_;
         continue;
       }
       const uint32_t taken = taken_[arrived.peer]++;
-      if (header.kind == FrameKind::kHello) {
-        FrameHeader welcome = header;
-        welcome.epoch = header.round - taken;
-        welcome.held = sent_[arrived.peer];
-        Answer(arrived.peer, welcome, Outcome::kAccepted);
-      } else if (header.kind == FrameKind::kPush && busy_ > 0) {
+      if (hello != nullptr) {
+        const WelcomeFrame welcome{.run = hello->run,
+                                   .frames_missing = hello->frames_sent - taken,
+                                   .frames_sent = hello->frames_sent,
+                                   .worker = hello->worker,
+                                   .incarnation = 1,
+                                   .shard_frames_sent = sent_[arrived.peer]};
+        Send(arrived.peer, welcome, Buffer());
+      } else if (header.kind() == FrameKind::kPush && busy_ > 0) {
         --busy_;
-        Answer(arrived.peer, header, Outcome::kBusy);
+        const AnswerFrame busy{.outcome = Outcome::kBusy,
+                               .run = header.run(),
+                               .round = header.round(),
+                               .worker = header.worker(),
+                               .segment = header.segment()};
+        Send(arrived.peer, busy, Buffer());
       } else {
-        routes_[{header.worker, header.segment}] = arrived.peer;
+        routes_[{header.worker(), header.segment()}] = arrived.peer;
+        const auto* const pull = std::get_if<PullFrame>(&header);
         const AggregatorEvent event =
-            header.kind == FrameKind::kPull
-                ? AggregatorEvent(PullArrived{header})
-                : AggregatorEvent(PushArrived{header, arrived.frame.payload});
+            pull != nullptr
+                ? AggregatorEvent(PullArrived{*pull})
+                : AggregatorEvent(PushArrived{std::get<PushFrame>(header), arrived.frame.payload});
         for (const AggregatorEffect& effect : aggregator_.Step(event, absl::Now())) Do(effect);
       }
     }
@@ -106,19 +116,14 @@ class TestShard {
   void See(const PeerFrame& arrived) {
     const std::lock_guard lock(mutex_);
     const FrameHeader& header = arrived.frame.header;
-    if (header.kind == FrameKind::kHello) seen_.hellos.push_back(header);
-    if (header.kind == FrameKind::kPush) {
+    if (const auto* hello = std::get_if<HelloFrame>(&header)) seen_.hellos.push_back(*hello);
+    if (header.kind() == FrameKind::kPush) {
       ++seen_.pushes;
-      seen_.peers[header.segment] = arrived.peer;
+      seen_.peers[header.segment()] = arrived.peer;
     }
     changed_.notify_all();
   }
 
-  void Answer(const PeerId& peer, FrameHeader header, Outcome outcome) {
-    header.kind = FrameKind::kAnswer;
-    header.outcome = outcome;
-    Send(peer, header, Buffer());
-  }
   void Send(const PeerId& peer, const FrameHeader& header, Buffer payload) {
     ++sent_[peer];
     EXPECT_TRUE(router_->Send(peer, header, std::move(payload)).ok());
@@ -313,7 +318,7 @@ TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
   std::vector<AggregatorEvent> history = {MembershipChanged{Members(1, {1})}};
   for (uint32_t s = 0; s < segment_count(); ++s) {
     const SyncPipeline::Push push = pipeline->Encode(s).value();
-    FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = 1};
+    PushFrame header{.run = kRun, .epoch = 1};
     header.worker = 1;
     header.segment = s;
     header.weight = 1;
@@ -391,7 +396,7 @@ TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
   }
   shard_->Await([](const auto& seen) { return seen.hellos.size() >= 2; });
   const TestShard::Seen seen = shard_->seen();
-  for (const FrameHeader& hello : seen.hellos) EXPECT_EQ(hello.weight, 1'000'000u);
+  for (const HelloFrame& hello : seen.hellos) EXPECT_EQ(hello.bytes_per_second_max, 1'000'000u);
   ASSERT_GE(segment_count(), 3u);
   EXPECT_NE(seen.peers.at(0), seen.peers.at(1));
   EXPECT_EQ(seen.peers.at(0), seen.peers.at(2));

@@ -17,9 +17,6 @@ class FetchLedgerTest : public LedgerTest {
     EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
     Answer(3, 0, Outcome::kAccepted, open);
   }
-  void Snapshot(uint32_t round, uint32_t segment) {
-    Take(FrameKind::kSnapshot, round, segment, Outcome::kNone, "state");
-  }
 };
 
 TEST_F(FetchLedgerTest, PullsUpToThePresentInAWindow) {
@@ -40,8 +37,7 @@ TEST_F(FetchLedgerTest, FramesSayWhoAndWhat) {
   Fetch(1, 4);
   const OutgoingFrame fetch = ledger_.Due(now_).value();
   EXPECT_EQ(fetch.connection, 1u);
-  const FrameHeader wanted{
-      .kind = FrameKind::kFetch, .run = kRun, .round = 4, .worker = kWorker, .segment = 1};
+  const FetchFrame wanted{.run = kRun, .round = 4, .worker = kWorker, .segment = 1};
   EXPECT_EQ(fetch.header, wanted);
   EXPECT_TRUE(fetch.payload.empty());
 }
@@ -298,7 +294,7 @@ TEST_F(FetchLedgerTest, ARejectionEndsTheFetchOfItsSegmentWithTheShardsSentence)
   Fetch(0, 3);
   Fetch(1, 3);
   SendAll();
-  Take(FrameKind::kAnswer, 3, 0, Outcome::kRejected, "nothing is kept before round 7");
+  Answer(3, 0, Outcome::kRejected, 0, "nothing is kept before round 7");
   EXPECT_THAT(TakeFetched(), ElementsAre("refused 3/0: nothing is kept before round 7"));
   EXPECT_TRUE(ledger_.failure().ok());
   Answer(3, 1, Outcome::kAccepted, 3);
@@ -365,29 +361,25 @@ TEST(FetchLedgerOfManySegments, FetchesSomeAtATime) {
                        .connection_count = 1,
                        .snapshot_bytes = {}});
   ledger.Sent(ledger.Due(now).value(), now);
-  ledger.Take(0,
-              {.kind = FrameKind::kAnswer,
-               .outcome = Outcome::kAccepted,
-               .run = 1,
-               .segment = kNoSegment,
-               .weight = 1},
-              Buffer(), now);
+  ledger.Take(0, WelcomeFrame{.run = 1, .incarnation = 1}, Buffer(), now);
   for (uint32_t s = 0; s < kSegments; ++s) {
     ASSERT_TRUE(ledger.Fetch(s, 0, kRoundNever, now).ok());
   }
   std::vector<uint32_t> ended;
   for (int turn = 0; turn < 100 && ended.size() < kSegments; ++turn) {
-    std::vector<FrameHeader> sent;
+    std::vector<FetchFrame> sent;
     while (const auto frame = ledger.Due(now)) {
       ledger.Sent(*frame, now);
-      if (frame->header.kind == FrameKind::kFetch) sent.push_back(frame->header);
+      if (const auto* fetch = std::get_if<FetchFrame>(&frame->header)) sent.push_back(*fetch);
     }
     EXPECT_LE(sent.size(), FetchLedger::kSegmentsAtOnce);
-    for (FrameHeader header : sent) {
-      header.kind = FrameKind::kAnswer;
-      header.outcome = Outcome::kAccepted;
-      header.weight = 0;
-      ledger.Take(0, header, Buffer(), now);
+    for (const FetchFrame& fetch : sent) {
+      const AnswerFrame answer{.outcome = Outcome::kAccepted,
+                               .run = fetch.run,
+                               .round = fetch.round,
+                               .segment = fetch.segment,
+                               .to = FrameKind::kFetch};
+      ledger.Take(0, answer, Buffer(), now);
     }
     while (const auto event = ledger.TakeFetched()) {
       ended.push_back(std::get<UpToDate>(*event).segment);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,10 @@ inline std::string Text(const Buffer& buffer) {
 
 // "push 2/0" for a push of round 2 to segment 0, "hello 1" for one on connection 1.
 inline std::string Say(const OutgoingFrame& frame) {
-  const std::string kind(Name(frame.header.kind));
-  if (frame.header.kind == FrameKind::kHello) return kind + " " + std::to_string(frame.connection);
-  return kind + " " + std::to_string(frame.header.round) + "/" +
-         std::to_string(frame.header.segment);
+  const FrameName name = frame.header;
+  const std::string kind(Name(name.kind));
+  if (name.kind == FrameKind::kHello) return kind + " " + std::to_string(frame.connection);
+  return kind + " " + std::to_string(name.round) + "/" + std::to_string(name.segment);
 }
 
 // "0/1 accepted down", "3/1 late compacted".
@@ -95,7 +96,7 @@ class LedgerTest : public ::testing::Test {
     for (int turn = 0; turn < 10'000; ++turn) {
       while (const auto frame = ledger_.Due(now_)) {
         Sent(*frame);
-        if (frame->header.kind == FrameKind::kHello) {
+        if (frame->header.kind() == FrameKind::kHello) {
           AnswerHello(frame->connection, kIncarnation);
         } else {
           sent.push_back(Say(*frame));
@@ -108,8 +109,11 @@ class LedgerTest : public ::testing::Test {
   }
   void Pass(absl::Duration time) { now_ += time; }
   void Sent(const OutgoingFrame& frame) {
-    if (frame.header.kind == FrameKind::kHello)
-      shards_[frame.connection].hello = frame.header.round;
+    if (const auto* hello = std::get_if<HelloFrame>(&frame.header)) {
+      shards_[frame.connection].hello = hello->frames_sent;
+    } else if (frame.header.kind() != FrameKind::kSnapshot) {
+      asked_[frame.header.segment()] = frame.header.kind();
+    }
     ledger_.Sent(frame, now_);
   }
   // Loses so many of the frames that were sent on the connection.
@@ -147,44 +151,51 @@ class LedgerTest : public ::testing::Test {
     ASSERT_TRUE(posted.ok()) << posted;
   }
 
-  void Take(FrameKind kind, uint32_t round, uint32_t segment, Outcome outcome = Outcome::kNone,
-            const std::string& payload = "", uint64_t weight = 0) {
-    FrameHeader header{.kind = kind, .outcome = outcome, .run = kRun, .round = round};
-    header.segment = segment;
-    header.weight = weight;
-    // Shards say of which push: of the one that Post has made.
-    if (outcome == Outcome::kDuplicate) header.held = duplicate_crc_;
-    Deliver(segment % 2, header, Bytes(payload));
-  }
   void AnswerHello(uint32_t connection, uint64_t incarnation,
                    Outcome outcome = Outcome::kAccepted) {
     const Shard& shard = shards_[connection];
-    Deliver(connection, {.kind = FrameKind::kAnswer,
-                         .outcome = outcome,
-                         .run = kRun,
-                         .epoch = shard.missing,
-                         .round = shard.hello,
-                         .segment = kNoSegment,
-                         .weight = incarnation,
-                         .held = shard.sent});
+    Deliver(connection, WelcomeFrame{.outcome = outcome,
+                                     .run = kRun,
+                                     .frames_missing = shard.missing,
+                                     .frames_sent = shard.hello,
+                                     .incarnation = incarnation,
+                                     .shard_frames_sent = shard.sent});
   }
   void AnswerHellos() {
     for (const uint32_t connection : {0, 1}) AnswerHello(connection, kIncarnation);
   }
-  void Answer(uint32_t round, uint32_t segment, Outcome outcome, uint64_t open_round = 0) {
-    Take(FrameKind::kAnswer, round, segment, outcome, "", open_round);
+  // To the last frame of the segment, or to a push.
+  void Answer(uint32_t round, uint32_t segment, Outcome outcome, uint32_t open_round = 0,
+              const std::string& payload = "") {
+    const auto asked = asked_.find(segment);
+    AnswerFrame answer{.outcome = outcome,
+                       .run = kRun,
+                       .round = round,
+                       .segment = segment,
+                       .open_round = open_round,
+                       .to = asked == asked_.end() ? FrameKind::kPush : asked->second};
+    // Shards say of which push: of the one that Post has made.
+    if (outcome == Outcome::kDuplicate) answer.held_crc = duplicate_crc_;
+    Deliver(segment % 2, answer, Bytes(payload));
   }
   // The snapshot has arrived.
   void AnswerSnapshot(uint32_t round, uint32_t segment) {
-    Deliver(segment % 2, {.kind = FrameKind::kAnswer,
-                          .outcome = Outcome::kAccepted,
-                          .run = kRun,
-                          .round = round,
-                          .segment = segment,
-                          .contributions = static_cast<uint32_t>(FrameKind::kSnapshot)});
+    Deliver(segment % 2, AnswerFrame{.outcome = Outcome::kAccepted,
+                                     .run = kRun,
+                                     .round = round,
+                                     .segment = segment,
+                                     .to = FrameKind::kSnapshot});
   }
   void Merged(uint32_t round, uint32_t segment, const std::string& payload = "down") {
-    Take(FrameKind::kMerged, round, segment, Outcome::kNone, payload);
+    Deliver(segment % 2, MergedFrame{.run = kRun, .round = round, .segment = segment},
+            Bytes(payload));
+  }
+  void Snapshot(uint32_t round, uint32_t segment, const std::string& payload = "state") {
+    Deliver(segment % 2, SnapshotFrame{.run = kRun, .round = round, .segment = segment},
+            Bytes(payload));
+  }
+  void Request(uint32_t round, uint32_t segment) {
+    Deliver(segment % 2, RequestFrame{.run = kRun, .round = round, .segment = segment});
   }
 
   std::vector<std::string> Settle() {
@@ -203,7 +214,8 @@ class LedgerTest : public ::testing::Test {
     uint32_t missing = 0;  // of these
     uint32_t sent = 0;
   };
-  std::array<Shard, 2> shards_;  // by connection
+  std::array<Shard, 2> shards_;          // by connection
+  std::map<uint32_t, FrameKind> asked_;  // by segment: its last frame
   uint32_t duplicate_crc_ = Crc32c(Bytes("up").bytes());
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
   WorkerLedger ledger_;

@@ -18,32 +18,36 @@ class FakeShard {
   FakeShard(uint64_t seed, std::vector<std::pair<FrameHeader, std::string>>* out)
       : rng_(seed), out_(out) {}
 
-  void Take(FrameHeader header) {
+  void Take(const FrameHeader& header) {
     const uint32_t taken = taken_++;
-    switch (header.kind) {
-      case FrameKind::kHello:
-        header.epoch = header.round - taken;
-        header.held = sent_;
-        return Answer(header, Outcome::kAccepted, incarnation_);
+    const FrameName asked = header;
+    switch (asked.kind) {
+      case FrameKind::kHello: {
+        const uint32_t counted = std::get<HelloFrame>(header).frames_sent;
+        return Send(WelcomeFrame{.run = kRun,
+                                 .frames_missing = counted - taken,
+                                 .frames_sent = counted,
+                                 .incarnation = incarnation_,
+                                 .shard_frames_sent = sent_},
+                    "");
+      }
       case FrameKind::kPush:
-        return TakePush(header);
+        return TakePush(asked);
       case FrameKind::kPull:
-        if (header.round < KeptFrom(header)) return AnswerOpen(header, Outcome::kCompacted);
-        if (header.round < Of(header).open) Send(header);
+        if (asked.round < KeptFrom(asked)) return AnswerOpen(asked, Outcome::kCompacted);
+        if (asked.round < Of(asked).open) SendMerged(asked.segment, asked.round);
         return;
       case FrameKind::kFetch:
-        if (header.round < KeptFrom(header) || Chance(0.2)) {
-          const uint32_t round = std::max(KeptFrom(header), header.round);
-          if (round > header.round && round <= Of(header).open) {
-            FrameHeader snapshot = header;
-            snapshot.kind = FrameKind::kSnapshot;
-            snapshot.round = round;
-            return Send(snapshot, "state " + std::to_string(round));
+        if (asked.round < KeptFrom(asked) || Chance(0.2)) {
+          const uint32_t round = std::max(KeptFrom(asked), asked.round);
+          if (round > asked.round && round <= Of(asked).open) {
+            return Send(SnapshotFrame{.run = kRun, .round = round, .segment = asked.segment},
+                        "state " + std::to_string(round));
           }
         }
-        return AnswerOpen(header, Outcome::kAccepted);
+        return AnswerOpen(asked, Outcome::kAccepted);
       default:
-        ADD_FAILURE() << "a worker sends no " << Name(header.kind);
+        ADD_FAILURE() << "a worker sends no " << Name(asked.kind);
     }
   }
 
@@ -67,47 +71,44 @@ class FakeShard {
   };
 
   bool Chance(double share) { return rng_.Uniform() < share; }
-  State& Of(const FrameHeader& header) { return states_[header.segment]; }
+  State& Of(const FrameName& asked) { return states_[asked.segment]; }
   // No segment's log begins behind its open round.
-  uint32_t KeptFrom(const FrameHeader& header) { return std::min(kept_from_, Of(header).open); }
+  uint32_t KeptFrom(const FrameName& asked) { return std::min(kept_from_, Of(asked).open); }
 
-  void TakePush(const FrameHeader& header) {
-    State& state = Of(header);
-    if (header.round < KeptFrom(header)) return AnswerOpen(header, Outcome::kCompacted);
-    if (header.round < state.open) {
-      AnswerOpen(header, state.taken.contains(header.round) ? Outcome::kDuplicate : Outcome::kLate);
-      return Send(header);
+  void TakePush(const FrameName& asked) {
+    State& state = Of(asked);
+    if (asked.round < KeptFrom(asked)) return AnswerOpen(asked, Outcome::kCompacted);
+    if (asked.round < state.open) {
+      AnswerOpen(asked, state.taken.contains(asked.round) ? Outcome::kDuplicate : Outcome::kLate);
+      return SendMerged(asked.segment, asked.round);
     }
-    if (state.accepted) return AnswerOpen(header, Outcome::kDuplicate);
-    if (Chance(0.2)) return AnswerOpen(header, Chance(0.5) ? Outcome::kBusy : Outcome::kNotMember);
+    if (state.accepted) return AnswerOpen(asked, Outcome::kDuplicate);
+    if (Chance(0.2)) return AnswerOpen(asked, Chance(0.5) ? Outcome::kBusy : Outcome::kNotMember);
     state.accepted = true;
-    AnswerOpen(header, Outcome::kAccepted);
-    if (Chance(0.7)) Close(header.segment, true);
+    AnswerOpen(asked, Outcome::kAccepted);
+    if (Chance(0.7)) Close(asked.segment, true);
   }
 
   void Close(uint32_t segment, bool sends) {
     State& state = states_[segment];
     if (std::exchange(state.accepted, false)) state.taken.insert(state.open);
-    FrameHeader header{.run = kRun, .round = state.open, .segment = segment};
-    ++state.open;
-    if (sends || Chance(0.7)) return Send(header);
+    const uint32_t round = state.open++;
+    if (sends || Chance(0.7)) return SendMerged(segment, round);
     ++sent_;  // the shard had no space for the frame
   }
 
-  void Answer(FrameHeader header, Outcome outcome, uint64_t weight) {
-    header.contributions = static_cast<uint32_t>(header.kind);  // the frame's kind
-    header.kind = FrameKind::kAnswer;
-    header.outcome = outcome;
-    header.weight = weight;
-    if (outcome == Outcome::kDuplicate) header.held = Crc32c(Bytes("up").bytes());
-    Send(header, "");
+  void AnswerOpen(const FrameName& asked, Outcome outcome) {
+    AnswerFrame answer{.outcome = outcome,
+                       .run = kRun,
+                       .round = asked.round,
+                       .segment = asked.segment,
+                       .open_round = Of(asked).open,
+                       .to = asked.kind};
+    if (outcome == Outcome::kDuplicate) answer.held_crc = Crc32c(Bytes("up").bytes());
+    Send(answer, "");
   }
-  void AnswerOpen(const FrameHeader& header, Outcome outcome) {
-    Answer(header, outcome, Of(header).open);
-  }
-  void Send(FrameHeader header) {
-    header.kind = FrameKind::kMerged;
-    Send(header, std::to_string(header.round));
+  void SendMerged(uint32_t segment, uint32_t round) {
+    Send(MergedFrame{.run = kRun, .round = round, .segment = segment}, std::to_string(round));
   }
   void Send(const FrameHeader& header, const std::string& payload) {
     ++sent_;

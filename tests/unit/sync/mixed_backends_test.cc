@@ -142,7 +142,7 @@ class Mixed {
     for (uint32_t segment = 0; segment < layout_.segments().size(); ++segment) {
       auto push = worker(from).pipeline().Encode(segment);
       ASSERT_TRUE(push.ok()) << push.status();
-      FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = 1, .round = round};
+      PushFrame header{.run = 1, .epoch = 1, .round = round};
       header.worker = from;
       header.segment = segment;
       header.weight = from + 1;

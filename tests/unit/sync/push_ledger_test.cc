@@ -27,14 +27,8 @@ TEST_F(PushLedgerTest, FramesSayWhoWhatAndHowMuch) {
   Post(4, 1);
   const OutgoingFrame push = ledger_.Due(now_).value();
   EXPECT_EQ(push.connection, 1u);
-  const FrameHeader wanted{.kind = FrameKind::kPush,
-                           .run = kRun,
-                           .epoch = 5,
-                           .round = 4,
-                           .worker = kWorker,
-                           .segment = 1,
-                           .weight = 9,
-                           .norm = 2};
+  const PushFrame wanted{
+      .run = kRun, .epoch = 5, .round = 4, .worker = kWorker, .segment = 1, .weight = 9, .norm = 2};
   EXPECT_EQ(push.header, wanted);
   EXPECT_EQ(Text(push.payload), "up");
 }
@@ -62,7 +56,7 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
   ++duplicate_crc_;
   ASSERT_TRUE(
       ledger_.Post({.round = 6, .payload = Bytes("up"), .weight = 9, .accounted = 4}, now_).ok());
-  EXPECT_EQ(ledger_.Due(now_)->header.contributions, 4u);
+  EXPECT_EQ(std::get<PushFrame>(ledger_.Due(now_)->header).accounted, 4u);
   SendAll();
   Answer(6, 0, Outcome::kDuplicate);
   EXPECT_THAT(
@@ -238,7 +232,7 @@ TEST_F(PushLedgerTest, SettledSaysHowFarTheShardIs) {
 TEST_F(PushLedgerTest, ARejectionIsFinalWithTheShardsSentence) {
   Post(2, 1);
   SendAll();
-  Take(FrameKind::kAnswer, 2, 1, Outcome::kRejected, "weight 0, wanted 1 or more");
+  Answer(2, 1, Outcome::kRejected, 0, "weight 0, wanted 1 or more");
   EXPECT_EQ(ledger_.failure().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(ledger_.failure().message()), HasSubstr("weight 0, wanted 1 or more"));
   EXPECT_THAT(std::string(ledger_.failure().message()), HasSubstr("round 2"));
@@ -247,9 +241,7 @@ TEST_F(PushLedgerTest, ARejectionIsFinalWithTheShardsSentence) {
 TEST_F(PushLedgerTest, IgnoresOtherRunsAndSegmentsOfNoModel) {
   Post(0, 0);
   SendAll();
-  const FrameHeader header{
-      .kind = FrameKind::kAnswer, .outcome = Outcome::kRejected, .run = kRun + 1, .round = 0};
-  Deliver(0, header);
+  Deliver(0, AnswerFrame{.outcome = Outcome::kRejected, .run = kRun + 1});
   Answer(0, 77, Outcome::kRejected);
   Merged(0, 77);
   EXPECT_TRUE(ledger_.failure().ok());

@@ -57,7 +57,7 @@ class ScriptedShard {
   }
   static size_t CountOf(const Seen& seen, FrameKind kind) {
     size_t count = 0;
-    for (const FrameHeader& header : seen) count += header.kind == kind;
+    for (const FrameHeader& header : seen) count += header.kind() == kind;
     return count;
   }
 
@@ -87,58 +87,63 @@ class ScriptedShard {
 
   void Take(const PeerId& peer, const FrameHeader& header) {
     const uint32_t taken = counts_[peer].taken++;
-    if (header.kind == FrameKind::kHello) {
-      FrameHeader answer = header;
-      answer.epoch = header.round - taken;
-      answer.held = counts_[peer].sent;
-      Answer(peer, answer, Outcome::kAccepted, script_.incarnation);
+    const FrameName asked = header;
+    if (const auto* hello = std::get_if<HelloFrame>(&header)) {
+      Send(peer,
+           WelcomeFrame{.run = hello->run,
+                        .frames_missing = hello->frames_sent - taken,
+                        .frames_sent = hello->frames_sent,
+                        .worker = hello->worker,
+                        .incarnation = script_.incarnation,
+                        .shard_frames_sent = counts_[peer].sent},
+           "");
       for (uint32_t s = 0; script_.requests && s < 2; ++s) {
-        Send(peer, {.kind = FrameKind::kRequest, .run = header.run, .round = 7, .segment = s}, "");
+        Send(peer, RequestFrame{.run = hello->run, .round = 7, .segment = s}, "");
       }
       return;
     }
     if (!script_.answers) return;
-    switch (header.kind) {
+    switch (asked.kind) {
       case FrameKind::kPush:
-        Answer(peer, header, header.round < script_.open ? Outcome::kLate : Outcome::kAccepted,
+        Answer(peer, asked, asked.round < script_.open ? Outcome::kLate : Outcome::kAccepted,
                script_.open);
-        return SendMerged(peer, header);
+        return SendMerged(peer, asked);
       case FrameKind::kPull:
-        if (header.round < script_.open) SendMerged(peer, header);
+        if (asked.round < script_.open) SendMerged(peer, asked);
         return;
       case FrameKind::kFetch:
         if (!script_.refusal.empty()) {
-          return Answer(peer, header, Outcome::kRejected, 0, script_.refusal);
+          return Answer(peer, asked, Outcome::kRejected, 0, script_.refusal);
         }
-        if (header.round >= script_.kept_from) {
-          return Answer(peer, header, Outcome::kAccepted, script_.open);
+        if (asked.round >= script_.kept_from) {
+          return Answer(peer, asked, Outcome::kAccepted, script_.open);
         }
-        return Send(peer,
-                    {.kind = FrameKind::kSnapshot,
-                     .run = header.run,
-                     .round = script_.kept_from,
-                     .segment = header.segment},
-                    "state");
-      case FrameKind::kSnapshot: {
-        FrameHeader answer = header;
-        answer.contributions = static_cast<uint32_t>(header.kind);
-        return Answer(peer, answer, Outcome::kAccepted, script_.open);
-      }
+        return Send(
+            peer,
+            SnapshotFrame{.run = asked.run, .round = script_.kept_from, .segment = asked.segment},
+            "state");
+      case FrameKind::kSnapshot:
+        return Answer(peer, asked, Outcome::kAccepted, script_.open);
       default:
         return;
     }
   }
 
-  void Answer(const PeerId& peer, FrameHeader header, Outcome outcome, uint64_t weight,
+  void Answer(const PeerId& peer, const FrameName& asked, Outcome outcome, uint32_t open_round,
               const std::string& reason = "") {
-    header.kind = FrameKind::kAnswer;
-    header.outcome = outcome;
-    header.weight = weight;
-    Send(peer, header, reason);
+    Send(peer,
+         AnswerFrame{.outcome = outcome,
+                     .run = asked.run,
+                     .round = asked.round,
+                     .worker = asked.worker,
+                     .segment = asked.segment,
+                     .open_round = open_round,
+                     .to = asked.kind},
+         reason);
   }
-  void SendMerged(const PeerId& peer, FrameHeader header) {
-    header.kind = FrameKind::kMerged;
-    Send(peer, header, std::to_string(header.round));
+  void SendMerged(const PeerId& peer, const FrameName& asked) {
+    Send(peer, MergedFrame{.run = asked.run, .round = asked.round, .segment = asked.segment},
+         std::to_string(asked.round));
   }
   void Send(const PeerId& peer, const FrameHeader& header, const std::string& text) {
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());

@@ -14,7 +14,7 @@ class SnapshotQueueTest : public LedgerTest {
     for (;;) {
       const auto frame = ledger_.Due(now_);
       if (!frame.has_value()) return "nothing";
-      if (frame->header.kind != FrameKind::kHello) return Say(*frame);
+      if (frame->header.kind() != FrameKind::kHello) return Say(*frame);
       Sent(*frame);
       AnswerHello(frame->connection, kIncarnation);
     }

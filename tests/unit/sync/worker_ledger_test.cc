@@ -32,8 +32,7 @@ TEST_F(WorkerLedgerTest, ASnapshotIsSentOnceAsItsSegmentsLatest) {
   PostSnapshot(0, 4, "old");
   PostSnapshot(0, 5, "new");
   const OutgoingFrame frame = ledger_.Due(now_).value();
-  const FrameHeader wanted{
-      .kind = FrameKind::kSnapshot, .run = kRun, .round = 5, .worker = kWorker, .segment = 0};
+  const SnapshotFrame wanted{.run = kRun, .round = 5, .worker = kWorker, .segment = 0};
   EXPECT_EQ(frame.header, wanted);
   EXPECT_EQ(Text(frame.payload), "new");
   EXPECT_EQ(frame.connection, 0u);
@@ -55,26 +54,26 @@ TEST_F(WorkerLedgerTest, AHeldConnectionHoldsItsSnapshotsAlone) {
 
 TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
   EXPECT_FALSE(ledger_.TakeRequest().has_value());
-  Take(FrameKind::kRequest, 4, 0);
-  Take(FrameKind::kRequest, 4, 1);
-  Take(FrameKind::kRequest, 5, 0);
-  Take(FrameKind::kRequest, 5, 9);  // of no model
+  Request(4, 0);
+  Request(4, 1);
+  Request(5, 0);
+  Request(5, 9);  // of no model
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 5}));
   EXPECT_FALSE(ledger_.has_request());
 }
 
 TEST_F(WorkerLedgerTest, AnAskThatIsRepeatedKeepsItsPlace) {
-  for (const uint32_t segment : {1u, 0u, 1u}) Take(FrameKind::kRequest, 4, segment);
+  for (const uint32_t segment : {1u, 0u, 1u}) Request(4, segment);
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
   EXPECT_FALSE(ledger_.has_request());
 }
 
 TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
-  Take(FrameKind::kRequest, 4, 0);
-  Take(FrameKind::kRequest, kRoundNever, 0);
-  Take(FrameKind::kRequest, kRoundNever, 0);
+  Request(4, 0);
+  Request(kRoundNever, 0);
+  Request(kRoundNever, 0);
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .of_start = true}));
   EXPECT_FALSE(ledger_.has_request());
@@ -83,9 +82,7 @@ TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
 // A shard that has the round open wants something to keep; one that restores has not.
 TEST_F(WorkerLedgerTest, ALaterRoundWillDoWhereTheShardHasOpenedTheOneThatItAsksFor) {
   for (const uint32_t open : {0u, 3u, 4u, 5u}) {
-    const FrameHeader request{
-        .kind = FrameKind::kRequest, .run = kRun, .round = 4, .segment = 1, .weight = open};
-    Deliver(0, request);
+    Deliver(0, RequestFrame{.run = kRun, .round = 4, .segment = 1, .open_round = open});
     EXPECT_EQ(ledger_.TakeRequest(),
               (SnapshotRequest{.segment = 1, .round = 4, .or_later = open >= 4}));
   }
@@ -149,24 +146,23 @@ TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   Answer(4, 0, Outcome::kAccepted, 4);
   Merged(4, 0);
   EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
-  for (const uint32_t segment : {0u, 1u, 2u}) Take(FrameKind::kRequest, 0, segment);
-  Take(FrameKind::kRequest, 0, 0);  // again before it was told
+  for (const uint32_t segment : {0u, 1u, 2u}) Request(0, segment);
+  Request(0, 0);  // again before it was told
   EXPECT_FALSE(ledger_.has_request()) << "it wants no state";
   EXPECT_EQ(ledger_.DueAt(), absl::InfinitePast());
   EXPECT_THAT(SendAll(), ElementsAre("pull 4/1", "pull 3/2", "pull 5/0"));
   EXPECT_THAT(SendAll(), IsEmpty());
-  Take(FrameKind::kRequest, 0, 0);
+  Request(0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 5/0"));
 }
 
 // Pulls that waited in queues for the shard's process before are of earlier ones.
 TEST_F(WorkerLedgerTest, WhereItStandsIsOfTheAsksEpoch) {
-  const FrameHeader request{.kind = FrameKind::kRequest, .run = kRun, .epoch = 9, .segment = 0};
-  Deliver(0, request);
+  Deliver(0, RequestFrame{.run = kRun, .epoch = 9, .segment = 0});
   const auto frame = ledger_.Due(now_);
   ASSERT_TRUE(frame.has_value());
   EXPECT_EQ(Say(*frame), "pull 0/0");
-  EXPECT_EQ(frame->header.epoch, 9u);
+  EXPECT_EQ(std::get<PullFrame>(frame->header).epoch, 9u);
 }
 
 TEST_F(WorkerLedgerTest, AContributionThatWasSettledWithoutItsUpdateStandsAtItsRound) {
@@ -174,7 +170,7 @@ TEST_F(WorkerLedgerTest, AContributionThatWasSettledWithoutItsUpdateStandsAtItsR
   SendAll();
   Answer(4, 0, Outcome::kCompacted, 9);
   EXPECT_THAT(Settle(), ElementsAre("4/0 unknown compacted"));
-  Take(FrameKind::kRequest, 0, 0);
+  Request(0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 4/0"));
 }
 
@@ -188,7 +184,7 @@ TEST_F(WorkerLedgerTest, AContributionSaysWhereItsSegmentStandsWhateverWasFetche
   Merged(3, 0);
   Post(2, 0);
   SendAll();
-  Take(FrameKind::kRequest, 0, 0);
+  Request(0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 2/0"));
 }
 
@@ -212,17 +208,16 @@ TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
   SendAll();
   Post(4, 0);
   SendAll();
-  FrameHeader answer{.kind = FrameKind::kAnswer,
-                     .outcome = Outcome::kAccepted,
+  AnswerFrame answer{.outcome = Outcome::kAccepted,
                      .run = kRun,
                      .round = 4,
-                     .weight = 4,
-                     .contributions = static_cast<uint32_t>(FrameKind::kFetch)};
+                     .open_round = 4,
+                     .to = FrameKind::kFetch};
   Deliver(0, answer);
   Merged(4, 0);
   EXPECT_THAT(Settle(), ::testing::IsEmpty());
-  answer.contributions = static_cast<uint32_t>(FrameKind::kPush);
-  answer.weight = 5;  // the round is closed
+  answer.to = FrameKind::kPush;
+  answer.open_round = 5;  // the round is closed
   Deliver(0, answer);
   EXPECT_THAT(Settle(), ::testing::ElementsAre("4/0 accepted down"));
 }
@@ -234,7 +229,7 @@ TEST_F(WorkerLedgerTest, GoneLeadsToAFetchFromThatRoundOn) {
   EXPECT_THAT(Settle(), ElementsAre("4/0 unknown compacted"));
   Fetch(0, 4);
   EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
-  Take(FrameKind::kSnapshot, 88, 0, Outcome::kNone, "state");
+  Snapshot(88, 0);
   EXPECT_THAT(SendAll(), ElementsAre("fetch 88/0"));
   Answer(88, 0, Outcome::kAccepted, 90);
   SendAll();

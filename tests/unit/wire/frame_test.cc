@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <concepts>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
@@ -18,16 +22,14 @@ namespace {
 using testing::HasSubstr;
 using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
-FrameHeader Sample() {
-  return {.kind = FrameKind::kPush,
-          .run = 0x0123456789abcdef,
+PushFrame Sample() {
+  return {.run = 0x0123456789abcdef,
           .epoch = 1,
           .round = 17,
           .worker = 3,
           .segment = 2,
           .weight = 61440,
           .norm = 0.5f,
-          .contributions = 0,
           .payload_bytes = 40,
           .payload_crc = 0xdeadbeef};
 }
@@ -65,28 +67,74 @@ TEST(FrameEncode, PutsEachFieldWhereTheFormatSays) {
   EXPECT_EQ(LoadLe<uint32_t>(at + 60), Crc32c(std::span<const std::byte>(bytes).first(60)));
 }
 
-TEST(FrameDecode, GivesBackEveryHeader) {
+template <typename Frame>
+Frame Random(Rng& rng) {
+  const auto word = [&] { return static_cast<uint32_t>(rng.Next()); };
+  Frame frame;
+  frame.run = rng.Next();
+  if constexpr (requires { frame.epoch; }) frame.epoch = word();
+  if constexpr (requires { frame.round; }) frame.round = word();
+  if constexpr (requires { frame.worker; }) frame.worker = word();
+  if constexpr (requires { frame.segment; }) frame.segment = word();
+  if constexpr (requires { frame.open_round; }) frame.open_round = word();
+  if constexpr (requires { frame.weight; }) frame.weight = rng.Next();
+  if constexpr (requires { frame.norm; }) frame.norm = static_cast<float>(rng.Uniform() * 1e30);
+  if constexpr (requires { frame.accounted; }) frame.accounted = word();
+  if constexpr (requires { frame.contributions; }) frame.contributions = word();
+  if constexpr (requires { frame.frames_sent; }) frame.frames_sent = word();
+  if constexpr (requires { frame.payload_crc; }) {
+    frame.payload_bytes = static_cast<uint32_t>(rng.Below(kPayloadBytesMax + 1));
+    frame.payload_crc = word();
+  }
+  if constexpr (std::same_as<Frame, HelloFrame>) {
+    frame.connection = word();
+    frame.bytes_per_second_max = rng.Next();
+    const uint32_t ranks = 1 + static_cast<uint32_t>(rng.Below(NodeRank::kRanksMax));
+    frame.node = {static_cast<uint32_t>(rng.Below(ranks)), ranks};
+  }
+  if constexpr (std::same_as<Frame, WelcomeFrame>) {
+    frame.outcome = rng.Below(2) == 0 ? Outcome::kAccepted : Outcome::kRejected;
+    frame.frames_missing = word();
+    frame.shard_frames_sent = word();
+    frame.incarnation = rng.Next();
+  }
+  if constexpr (std::same_as<Frame, AnswerFrame>) {
+    constexpr FrameKind kAsked[] = {FrameKind::kPush, FrameKind::kPull, FrameKind::kFetch,
+                                    FrameKind::kSnapshot};
+    frame.outcome = static_cast<Outcome>(1 + rng.Below(7));
+    frame.to = kAsked[rng.Below(4)];
+    if (frame.outcome == Outcome::kDuplicate) frame.held_crc = word();
+  }
+  return frame;
+}
+
+template <typename Frame>
+class EachFrame : public testing::Test {};
+using Frames = testing::Types<HelloFrame, WelcomeFrame, PushFrame, AnswerFrame, MergedFrame,
+                              PullFrame, FetchFrame, SnapshotFrame, RequestFrame>;
+TYPED_TEST_SUITE(EachFrame, Frames);
+
+TYPED_TEST(EachFrame, IsGivenBack) {
   Rng rng(3);
-  for (int i = 0; i < 2000; ++i) {
-    FrameHeader header;
-    header.kind = static_cast<FrameKind>(1 + rng.Below(8));
-    header.outcome = static_cast<Outcome>(rng.Below(8));
-    header.run = rng.Next();
-    header.epoch = static_cast<uint32_t>(rng.Next());
-    header.round = static_cast<uint32_t>(rng.Next());
-    header.worker = static_cast<uint32_t>(rng.Next());
-    header.segment = static_cast<uint32_t>(rng.Next());
-    header.weight = rng.Next();
-    header.norm = static_cast<float>(rng.Uniform() * 1e30);
-    header.contributions = static_cast<uint32_t>(rng.Next());
-    header.payload_bytes = static_cast<uint32_t>(rng.Below(kPayloadBytesMax + 1));
-    header.payload_crc = static_cast<uint32_t>(rng.Next());
-    if (header.kind == FrameKind::kAnswer && header.outcome == Outcome::kDuplicate) {
-      header.held = static_cast<uint32_t>(rng.Next());
-    }
+  for (int i = 0; i < 300; ++i) {
+    const FrameHeader header = Random<TypeParam>(rng);
     const auto decoded = DecodeFrameHeader(Encode(header));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     ASSERT_EQ(*decoded, header);
+    ASSERT_EQ(decoded->kind(), TypeParam::kKind);
+  }
+}
+
+// Each byte of a header belongs to a field, or is what its kind always has there.
+TYPED_TEST(EachFrame, HasOneEncoding) {
+  Rng rng(4);
+  for (size_t at = 6; at < 60; ++at) {
+    HeaderBytes bytes = Encode(Random<TypeParam>(rng));
+    bytes[at] ^= std::byte{0x15};
+    StoreLe<uint32_t>(Crc32c(std::span<const std::byte>(bytes).first(60)), bytes.data() + 60);
+    const auto decoded = DecodeFrameHeader(bytes);
+    if (!decoded.ok()) continue;
+    EXPECT_EQ(Encode(*decoded), bytes) << at;
   }
 }
 
@@ -129,25 +177,69 @@ TEST(FrameDecode, RejectsAnUnknownKind) {
   }
 }
 
-TEST(FrameDecode, RejectsAnUnknownOutcome) {
-  EXPECT_THAT(std::string(DecodeWith(7, Bytes({8})).message()), HasSubstr("outcome: got 8"));
+TEST(FrameDecode, RejectsAnOutcomeThatItsKindHasNot) {
+  const auto decoded = [](const FrameHeader& header) {
+    return std::string(DecodeFrameHeader(Encode(header)).status().message());
+  };
+  EXPECT_THAT(std::string(DecodeWith(7, Bytes({1})).message()),
+              HasSubstr("frame header: push: byte 7: got 1, wanted 0"));
+  EXPECT_THAT(decoded(AnswerFrame{.outcome = static_cast<Outcome>(8)}),
+              HasSubstr("frame header: answer: outcome: got 8, wanted 1 to 7"));
+  EXPECT_THAT(decoded(AnswerFrame{}), HasSubstr("outcome: got 0"));
+  EXPECT_THAT(decoded(WelcomeFrame{.outcome = Outcome::kLate}), HasSubstr("outcome to a hello"));
+  EXPECT_THAT(decoded(AnswerFrame{.outcome = Outcome::kLate, .to = FrameKind::kMerged}),
+              HasSubstr("kind that it answers: got 4, wanted 2, 5, 6 or 7"));
 }
 
-TEST(FrameDecode, RejectsAHeldCrcInWhatIsNoDuplicate) {
+TEST(FrameDecode, RejectsBytesOfNoField) {
   for (size_t at = 56; at < 60; ++at) {
-    EXPECT_THAT(std::string(DecodeWith(at, Bytes({1})).message()), HasSubstr("held: got"));
+    EXPECT_EQ(DecodeWith(at, Bytes({1})).message(),
+              absl::StrCat("frame header: push: byte ", at, ": got 1, wanted 0"));
+  }
+  HeaderBytes late = Encode(AnswerFrame{.outcome = Outcome::kDuplicate, .held_crc = 0xab});
+  EXPECT_TRUE(DecodeFrameHeader(late).ok());
+  late[7] = std::byte{3};
+  StoreLe<uint32_t>(Crc32c(std::span<const std::byte>(late).first(60)), late.data() + 60);
+  EXPECT_EQ(DecodeFrameHeader(late).status().message(),
+            "frame header: answer: byte 56: got 171, wanted 0");
+}
+
+// A shard rejects a push to no segment like one to a segment of another shard.
+TEST(FrameDecode, AnAnswerMayNameNoSegment) {
+  const AnswerFrame answer{.outcome = Outcome::kRejected, .segment = kNoSegment};
+  EXPECT_EQ(DecodeFrameHeader(Encode(answer)).value(), FrameHeader(answer));
+}
+
+TEST(FrameDecode, RejectsARankThatNoNodeHas) {
+  for (const auto& [rank, ranks] : {std::pair{0u, 0u}, {3u, 0u}, {1u, 1u}, {2u, 2u}, {0u, 65u}}) {
+    HeaderBytes bytes = Encode(HelloFrame{});
+    StoreLe<uint32_t>(ranks << 16 | rank, bytes.data() + 44);
+    StoreLe<uint32_t>(Crc32c(std::span<const std::byte>(bytes).first(60)), bytes.data() + 60);
+    const auto decoded = DecodeFrameHeader(bytes);
+    EXPECT_EQ(decoded.ok(), rank == 0 && ranks == 0);
+    if (decoded.ok()) continue;
+    EXPECT_THAT(std::string(decoded.status().message()), HasSubstr("wanted a rank of 2 to 64"));
   }
 }
 
-TEST(FrameCodec, AnAnswerToAHelloCountsFrames) {
-  FrameHeader header;
-  header.kind = FrameKind::kAnswer;
-  header.outcome = Outcome::kAccepted;
-  header.segment = kNoSegment;
-  header.held = 7;
-  const auto decoded = DecodeFrameHeader(Encode(header));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(*decoded, header);
+TEST(FrameDecode, GivesAHeaderOfTheKindThatIsWanted) {
+  EXPECT_EQ(DecodeFrameHeaderOf<PushFrame>(Encode(Sample())).value(), Sample());
+  EXPECT_EQ(DecodeFrameHeaderOf<MergedFrame>(Encode(Sample())).status().message(),
+            "frame header: got push, wanted merged");
+}
+
+TEST(FrameName, HasWhatMostKindsHave) {
+  const FrameName push = FrameHeader(Sample());
+  EXPECT_EQ(push.kind, FrameKind::kPush);
+  EXPECT_EQ(push.run, 0x0123456789abcdefu);
+  EXPECT_EQ(push.worker, 3u);
+  EXPECT_EQ(push.segment, 2u);
+  EXPECT_EQ(push.round, 17u);
+  const FrameName welcome = WelcomeFrame{.frames_sent = 9, .worker = 4};
+  EXPECT_EQ(welcome.kind, FrameKind::kAnswer);
+  EXPECT_EQ(welcome.worker, 4u);
+  EXPECT_EQ(welcome.segment, kNoSegment);
+  EXPECT_EQ(welcome.round, 0u);
 }
 
 TEST(FrameDecode, RejectsANormThatIsNotFinite) {
@@ -168,15 +260,16 @@ TEST(FrameDecode, RejectsAPayloadOverTheLimit) {
 
 TEST(VerifyPayload, AcceptsWhatTheHeaderNames) {
   const auto payload = Bytes({1, 2, 3});
-  FrameHeader header;
+  PushFrame header;
   header.payload_bytes = 3;
   header.payload_crc = Crc32c(payload);
   EXPECT_TRUE(VerifyPayload(header, payload).ok());
-  EXPECT_TRUE(VerifyPayload(FrameHeader{}, {}).ok());
+  EXPECT_TRUE(VerifyPayload(PullFrame{}, {}).ok());
+  EXPECT_FALSE(VerifyPayload(PullFrame{}, payload).ok());
 }
 
 TEST(VerifyPayload, RejectsAnotherLengthBeforeAnotherCrc) {
-  FrameHeader header;
+  PushFrame header;
   header.payload_bytes = 3;
   EXPECT_EQ(VerifyPayload(header, Bytes({1, 2})).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(VerifyPayload(header, Bytes({1, 2, 3, 4})).code(), absl::StatusCode::kInvalidArgument);

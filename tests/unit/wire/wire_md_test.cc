@@ -46,8 +46,7 @@ TEST(WireMd, ShowsTheFrameThatTheEncoderWrites) {
   ReadTile(layout, 0, payload, 0, indices, values);
   EXPECT_EQ(values, (std::vector<float>{0.5f, -1.5f, 1.5f}));
 
-  FrameHeader header;
-  header.kind = FrameKind::kPush;
+  PushFrame header;
   header.run = 0x0123456789abcdef;
   header.epoch = 1;
   header.round = 17;
