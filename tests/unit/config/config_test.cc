@@ -233,6 +233,7 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "train.micro_batches",
                                          "train.activation_checkpoints",
                                          "train.ranks",
+                                         "train.collectives",
                                          "train.threads",
                                          "train.device",
                                          "train.autocast",
