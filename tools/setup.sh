@@ -8,12 +8,13 @@
 #   tools/setup.sh --torch-all  the whole of it instead, with NVIDIA's packages (several gigabytes), to compute on GPUs here
 #   tools/setup.sh --cuda       and a CUDA compiler: the machine's toolkit, or NVIDIA's packages from PyPI,
 #                               unpacked into .cuda/ (enough to compile and link; no driver)
+#   tools/setup.sh --kube       and what a Kubernetes of one node runs on, for tests/kube/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for option in "$@"; do
   case $option in
-    --torch | --torch-all | --cuda) ;;
-    *) echo "setup: got $option, wanted --torch, --torch-all or --cuda" >&2; exit 1 ;;
+    --torch | --torch-all | --cuda | --kube) ;;
+    *) echo "setup: got $option, wanted --torch, --torch-all, --cuda or --kube" >&2; exit 1 ;;
   esac
 done
 
@@ -32,6 +33,7 @@ packages=(
   iproute2  # network namespaces, for benchmarks over shaped links
   iptables psmisc  # a firewall and fuser, for the tests of docs/walks
 )
+case " $* " in *' --kube '*) packages+=(containerd runc etcd-server containernetworking-plugins conntrack ethtool socat) ;; esac
 
 missing=()
 for package in "${packages[@]}"; do

@@ -25,6 +25,16 @@ def command(*arguments, input=None, timeout=300, check=True):
     return done.stdout
 
 
+def load_image(load, name):
+    """Brings an image of buildah's store to the cluster: once more where that fails, since containerd was seen to collect
+    a part of an image while it imported it ("content digest … not found")."""
+    try:
+        command(load, name)
+    except Failed as failed:
+        print(f"   again: {failed}", flush=True)
+        command(load, name)
+
+
 def chart_of(name):
     """The chart of this checkout, or of the release in LONGWAVE_DIST."""
     if "LONGWAVE_DIST" in os.environ:

@@ -5,7 +5,7 @@ import json
 import pathlib
 import shutil
 
-from cluster import Failed, Namespace, Service, command, wait_until
+from cluster import Failed, Namespace, Service, command, load_image, wait_until
 from scraping import Queries
 
 NAMESPACE = "longwave-monitoring"
@@ -28,7 +28,7 @@ def image_of(name, program, load):
         entry = json.dumps([f"/bin/{pathlib.Path(program).name}"])
         command(*buildah, "config", "--entrypoint", entry, container)
         command(*buildah, "commit", "-q", "--rm", container, name)
-        command(load, name)
+        load_image(load, name)
     finally:
         shutil.rmtree(root)
 

@@ -69,6 +69,8 @@ elif [ -x "$one_node/up.sh" ]; then
   [ "$(id -u)" = 0 ] || skip 'the one-node Kubernetes needs root'
   command -v go >/dev/null || skip 'the one-node Kubernetes is built with Go, which is not installed'
   export KUBE_BIN=${KUBE_BIN:-$HOME/.cache/kube-from-source/bin} KUBE_RUN=$work/node
+  # build.sh brings them only where none of them is there, and our setup has brought some.
+  tools/setup.sh --kube >"$work/setup.log" 2>&1 || { tail -3 "$work/setup.log" >&2; exit 1; }
   built=yes
   for tool in "$KUBE_BIN/kubelet" "$KUBE_BIN/helm" buildah containerd runc etcd; do
     command -v "$tool" >/dev/null || built=

@@ -11,7 +11,7 @@ import time
 import monitoring
 import two_runs
 from cert_manager import CertManager
-from cluster import Checks, Failed, Hopeless, Namespace, chart_of, command, wait_until
+from cluster import Checks, Failed, Hopeless, Namespace, chart_of, command, load_image, wait_until
 from scraping import HostPrometheus
 
 HERE = pathlib.Path(__file__).parent
@@ -215,7 +215,7 @@ def run(options, checks):
 
     if options.load:
         for part in ("server", "worker"):
-            command(options.load, f"localhost/longwave-{part}:{options.tag}")
+            load_image(options.load, f"localhost/longwave-{part}:{options.tag}")
     with contextlib.ExitStack() as operators:
         operated = issuer = None
         if options.operators:
