@@ -14,7 +14,7 @@ export CCACHE_DISABLE=1
 compiles_in() (
   mkdir -p "$1" && git archive HEAD | tar -xC "$1" && cd "$1" &&
     cmake --preset release-torch -DLONGWAVE_TORCH=OFF -DLONGWAVE_CUDA=OFF -DLONGWAVE_TESTS=OFF &&
-    cmake --build --preset release-torch --target longwave_base longwave_wire
+    cmake --build --preset release-torch --target longwave_base longwave_layout
 )
 check 'it compiles in a folder' compiles_in "$work/one"
 check 'and in another' compiles_in "$work/another/deeper/folder"
