@@ -51,7 +51,8 @@ zmq::message_t MessageOf(Buffer payload) {
   auto* const data = const_cast<std::byte*>(owner->bytes().data());
   const size_t size = owner->size();
   zmq::message_t message(data, size, &ReleasePayload, owner.get());
-  owner.release();  // the message owns it now; the line above may have thrown before
+  // The message owns it now; its constructor may have thrown before.
+  static_cast<void>(owner.release());
   return message;
 }
 
