@@ -23,9 +23,13 @@ std::string_view Bytes(const std::vector<ElementRange>& ranges) {
   return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(ElementRange)};
 }
 
-std::vector<ElementRange> Ranges(std::string_view bytes) {
-  std::vector<ElementRange> ranges(bytes.size() / sizeof(ElementRange));
-  if (!ranges.empty()) std::memcpy(ranges.data(), bytes.data(), bytes.size());
+// Of each rank, from a meeting.
+std::vector<std::vector<ElementRange>> Ranges(const std::vector<std::string>& all) {
+  std::vector<std::vector<ElementRange>> ranges;
+  for (const std::string& bytes : all) {
+    ranges.emplace_back(bytes.size() / sizeof(ElementRange));
+    if (!bytes.empty()) std::memcpy(ranges.back().data(), bytes.data(), bytes.size());
+  }
   return ranges;
 }
 
@@ -121,16 +125,19 @@ absl::Status CollectiveTensors::Move(std::span<const FlatPart> given,
                                      std::span<const FlatPart> taken) {
   const PhaseTimer timer(seconds_);
   const std::vector<ElementRange> gives = RangesOf(given), takes = RangesOf(taken);
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> all_give, meeting_.Meet(Bytes(gives)));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> all_take, meeting_.Meet(Bytes(takes)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> given_bytes,
+                            meeting_.Meet(Bytes(gives)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> taken_bytes,
+                            meeting_.Meet(Bytes(takes)));
+  const Pieces all_give = Ranges(given_bytes), all_take = Ranges(taken_bytes);
   for (uint64_t begin = 0; begin < count_; begin += block_) {
     const std::vector<ElementRange> block = {{begin, std::min(begin + block_, count_)}};
     const std::vector<ElementRange> to_give = Intersection(gives, block);
     const std::vector<ElementRange> to_take = Intersection(takes, block);
     Pieces to, from;
     for (uint32_t r = 0; r < node().ranks; ++r) {
-      to.push_back(Intersection(to_give, Ranges(all_take[r])));
-      from.push_back(Intersection(to_take, Ranges(all_give[r])));
+      to.push_back(Intersection(to_give, all_take[r]));
+      from.push_back(Intersection(to_take, all_give[r]));
     }
     LONGWAVE_RETURN_IF_ERROR(Exchange(given, to, from));
     float* place = received_.data();
