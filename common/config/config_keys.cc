@@ -131,7 +131,7 @@ std::vector<ConfigKey> TrainKeys() {
           "rate and weight decay carry over; AdamW for embeddings, head and vectors. With "
           "`sync.update` inner it wants workers with equal processors and threads, whose products "
           "round alike. `sgd`: with momentum."),
-      NumberKey(LONGWAVE_KEY(train.learning_rate), 1e-2, 0, 10,
+      NumberKey(LONGWAVE_KEY(train.learning_rate), 1.5e-2, 0, 10,
                 "Peak learning rate of the inner optimizer; also the lr of the signal lr·g."),
       WholeKey(
           LONGWAVE_KEY(train.warmup_steps), 50, 0, kStepsMax,
@@ -176,7 +176,7 @@ std::vector<ConfigKey> SyncKeys() {
       WholeKey(
           LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
           "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal."),
-      NumberKey(LONGWAVE_KEY(sync.beta), 0.6, 0, kMomentumMax,
+      NumberKey(LONGWAVE_KEY(sync.beta), 0.45, 0, kMomentumMax,
                 "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent; "
                 "one whose push was late is added whole to the next."),
       NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,

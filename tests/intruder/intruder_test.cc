@@ -19,7 +19,7 @@
 #include "common/security/token.h"
 #include "longwave/v1/coordinator.pb.h"
 #include "tests/intruder/secured_run.h"
-#include "tests/unit/rpc/raw_call.h"
+#include "tests/support/raw_call.h"
 
 namespace longwave {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/rpc/raw_call.h"
+#include "tests/support/raw_call.h"
 
 namespace longwave {
 namespace {

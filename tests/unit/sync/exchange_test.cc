@@ -126,7 +126,9 @@ class TestShard {
 
   void Send(const PeerId& peer, const FrameHeader& header, Buffer payload) {
     ++sent_[peer];
-    EXPECT_TRUE(router_->Send(peer, header, std::move(payload)).ok());
+    const absl::Status sent = router_->Send(peer, header, std::move(payload));
+    // A worker whose first push was rejected may be gone before the answers to its others.
+    EXPECT_TRUE(sent.ok() || absl::IsNotFound(sent)) << sent;
   }
 
   void Do(const AggregatorEffect& effect) {

@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
-#define LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_RAW_CALL_H_
+#define LONGWAVE_TESTS_SUPPORT_RAW_CALL_H_
 
 // gRPC as a stranger speaks it: a method's name and bytes.
 #include <chrono>
@@ -81,4 +81,4 @@ inline int ProbeHealth(const std::string& address, const std::string& service) {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_RAW_CALL_H_

@@ -26,7 +26,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/metrics_file.h"
-#include "tests/unit/rpc/raw_call.h"
+#include "tests/support/raw_call.h"
 #include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {

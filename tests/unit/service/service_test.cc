@@ -26,7 +26,7 @@
 #include "server/service/coordinator_service.h"
 #include "server/service/metrics_file.h"
 #include "server/service/shard_service.h"
-#include "tests/unit/rpc/shard_worker.h"
+#include "tests/unit/service/shard_worker.h"
 
 namespace longwave {
 namespace {

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
 #include "tests/support/sim_file_system.h"
-#include "tests/unit/rpc/shard_worker.h"
+#include "tests/unit/service/shard_worker.h"
 
 namespace longwave {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
-#define LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
+#ifndef LONGWAVE_TESTS_UNIT_SERVICE_SHARD_WORKER_H_
+#define LONGWAVE_TESTS_UNIT_SERVICE_SHARD_WORKER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -81,4 +81,4 @@ inline void SayHello(Dealer& from, uint64_t run, uint32_t worker) {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
+#endif  // LONGWAVE_TESTS_UNIT_SERVICE_SHARD_WORKER_H_

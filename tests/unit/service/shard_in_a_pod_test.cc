@@ -13,8 +13,8 @@
 #include "gtest/gtest.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/shard_service.h"
-#include "tests/unit/rpc/raw_call.h"
-#include "tests/unit/rpc/shard_worker.h"
+#include "tests/support/raw_call.h"
+#include "tests/unit/service/shard_worker.h"
 
 namespace longwave {
 namespace {
