@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import socket
 import zlib
 from collections.abc import Iterator
 
@@ -31,7 +32,7 @@ def arguments(description: str, **defaults: object) -> argparse.Namespace:
 
 def own_generator(args: argparse.Namespace) -> torch.Generator:
     """The worker's own random numbers: all workers, and all ranks of one, see different batches."""
-    name = args.name or os.environ.get("LONGWAVE_NAME", "")
+    name = args.name or os.environ.get("LONGWAVE_NAME") or socket.gethostname()
     name += os.environ.get("RANK", "")  # torchrun's
     return torch.Generator().manual_seed(zlib.crc32(name.encode()))
 

@@ -1,5 +1,6 @@
 """Hugging Face's Trainer: Trainer(..., callbacks=[LongwaveCallback("host:7070")])."""
 
+import contextlib
 from typing import Any, Optional
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -15,6 +16,7 @@ class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._address = address
         self._options = options
         self.sync: Optional[Sync] = None
+        self._pause = contextlib.ExitStack()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -30,6 +32,19 @@ class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         control.should_training_stop |= self.sync is not None and self.sync.done
+        self._pause_for(control)
+
+    def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._pause_for(control)
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._pause.close()
+
+    def _pause_for(self, control: TrainerControl) -> None:
+        """Trainer evaluates and saves next, which takes a node of several ranks longer than steps do."""
+        self._pause.close()
+        if self.sync is not None and not self.sync.done and (control.should_evaluate or control.should_save):
+            self._pause.enter_context(self.sync.pause())
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
@@ -38,5 +53,6 @@ class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             self.sync.note(float(logs["loss"]))
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._pause.close()
         if self.sync is not None:
             self.sync.finish()

@@ -73,6 +73,9 @@ def main(arguments: "list[str] | None" = None) -> int:
     if size > _VOCABULARY_MAX:
         parser.error(f"--tokenizer: got one of {size} tokens, wanted at most {_VOCABULARY_MAX}: a token has 16 bits")
     options.out.mkdir(parents=True, exist_ok=True)
+    # A run reads all of the folder's shards, and those of another tokenizer would be noise to it.
+    if found := sorted(options.out.glob("tokens_*.bin")):
+        parser.error(f"--out: got {options.out}, which has {found[0].name} already, wanted a folder without tokens")
     tokenizer.save(str(options.out / "tokenizer.json"))
     total = 0
     for number, text in enumerate(options.texts):

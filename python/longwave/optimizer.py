@@ -23,6 +23,8 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         if clip_norm < 0:
             raise ValueError(f"clip_norm: got {clip_norm}, wanted 0 or more")
+        if clip_norm > 0 and inner is None:
+            raise ValueError(f"clip_norm: got {clip_norm} without inner, wanted 0: the run applies what is merged, unclipped")
         super().__init__(cast(Any, params), {})
         self.inner = inner
         self.clip_norm = clip_norm

@@ -156,7 +156,8 @@ class Sync:
         if loss is not None:
             self._loss.note(loss)
         weight = tokens if tokens is not None else self._step_tokens
-        weight = self._tokens if weight is None else weight
+        # The library takes 0 for "not said", which is a whole batch's; a step whose tokens are all masked has next to none.
+        weight = self._tokens if weight is None else max(1, weight)
         if self._sends_gradient:
             self._replica.gather_gradient()
         elif self._syncs:

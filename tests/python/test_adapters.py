@@ -1,5 +1,8 @@
 """The adapters of Trainer, Lightning and Accelerate, each through a run of its own."""
 
+import contextlib
+from unittest import mock
+
 import torch
 from sync_case import SyncCase, batch, perceptron
 
@@ -40,6 +43,34 @@ class Adapters(SyncCase):
         trainer = transformers.Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[callback])
         trainer.train()
         self.assertEqual((trainer.state.global_step, callback.sync.step_number, callback.sync.rounds), (40, 40, 4))
+
+    def test_hugging_faces_trainer_saves_within_a_pause(self):
+        try:
+            import transformers
+        except ImportError as error:
+            self.skipTest(f"no transformers: {error}")
+        from longwave.hf import LongwaveCallback
+
+        paused, saved = [], []
+
+        @contextlib.contextmanager
+        def pause(sync):
+            paused.append(sync.step_number)
+            yield
+            paused.append("end")
+
+        class Saves(transformers.TrainerCallback):
+            def on_save(self, args, state, control, **kwargs):
+                saved.append(paused[-1:] == [state.global_step])
+
+        callback = LongwaveCallback(self.cluster(), name="one")
+        arguments = transformers.TrainingArguments(
+            output_dir=str(self.root / "out"), max_steps=1000, per_device_train_batch_size=8, report_to=[],
+            save_strategy="steps", save_steps=15, use_cpu=True, disable_tqdm=True)
+        with mock.patch("longwave.sync.Sync.pause", pause):
+            transformers.Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[callback, Saves]).train()
+        self.assertEqual(saved[:2], [True, True])
+        self.assertEqual(paused[:4], [15, "end", 30, "end"])
 
     def test_lightning_ends_with_the_run(self):
         try:

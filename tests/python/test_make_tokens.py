@@ -43,6 +43,10 @@ class MakeTokens(WorkersTest):
         again = make_tokens(self.text, "--out", self.root / "again", "--tokenizer", out / "tokenizer.json")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(read_shard(self.root / "again/tokens_000000.bin"), tokens)
+        # Shards of an earlier call would be read with the new ones.
+        mixed = make_tokens(self.text, "--out", out, "--vocabulary", 300)
+        self.assertEqual(mixed.returncode, 2)
+        self.assertIn("which has tokens_000000.bin already, wanted a folder without tokens", mixed.stderr)
         # A model with too few tokens gets an error with the place.
         short = self.up("--data", out / "*.bin", name="short", data__kind="tokens", model__vocabulary=256,
                         sync__inner_steps=6)

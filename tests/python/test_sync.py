@@ -256,6 +256,8 @@ class Gradients(SyncCase):
     def test_another_optimizer_is_refused(self):
         model = perceptron()
         inner = torch.optim.AdamW(model.parameters())
+        with self.assertRaisesRegex(ValueError, "clip_norm: got 1.0 without inner, wanted 0"):
+            longwave.Optimizer(model.parameters(), clip_norm=1.0)
         for preset, optimizer, wanted in [
             ("ddp", inner, "got AdamW, wanted longwave.Optimizer\\(params, inner=AdamW"),
             ("flexdemo", longwave.Optimizer(model.parameters(), inner=inner), "wanted longwave.Optimizer\\(params\\)"),

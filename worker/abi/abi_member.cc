@@ -229,7 +229,9 @@ absl::Status AbiMember::Leave(const char* failure) {
   if (failure != nullptr && (trained_.ok() || absl::IsCancelled(trained_)))
     trained_ = absl::UnknownError(failure);
   if (turn_ != Turn::kDone && failure == nullptr) {
-    trained_ = member_->Stop();
+    // lw_begin may have failed before it made the member.
+    trained_ =
+        member_.has_value() ? member_->Stop() : absl::CancelledError("left before lw_begin ended");
     if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));
   }
   turn_ = Turn::kClosed;

@@ -57,8 +57,9 @@ class Gloo final : public Collective {
 absl::StatusOr<std::string> MeetingPlace(NodeLink& link, absl::Duration patience) {
   std::string path;
   if (link.node().rank == 0) {
-    path = (std::filesystem::temp_directory_path() / "longwave-gloo-XXXXXX").string();
-    if (const int file = mkstemp(path.data()); file < 0)
+    std::error_code no_folder;
+    path = (std::filesystem::temp_directory_path(no_folder) / "longwave-gloo-XXXXXX").string();
+    if (const int file = no_folder ? -1 : mkstemp(path.data()); file < 0)
       path.clear();
     else
       close(file);
