@@ -94,7 +94,7 @@ class Node(NodeCase):
         address = self.cluster(run__start="member", run__preset="longwave_adamw", run__steps=30, model__context=64)
         example = ROOT / "python/examples/nanogpt.py"
         node = self.node(2, "--data", self.text, "--address", address, "--name", "node", "--layers", 2, "--width", 64,
-                         "--heads", 2, "--context", 64, "--batch", 4, "--warmup", 5, program=example)
+                         "--heads", 2, "--context", 64, "--batch", 4, "--warmup", 5, "--learning-rate", 0.006, program=example)
         status, output, errors = node.finish()
         self.assertEqual(status, 0, output + errors)
         losses = [float(loss) for loss in re.findall(r"loss (\d\.\d{4})", output)]
