@@ -26,6 +26,7 @@ class Loop:
         self.keep = keep
         self.optimizer = optimizer
         self.shards = shards
+        self._node = node
         rank, ranks = (0, 1) if node is None else (node.rank, node.ranks)
         self._rank = f"{rank}/{ranks}{' shards' if shards else ''}".encode()
         self.replica: Optional[Replica] = None
@@ -53,5 +54,5 @@ class Loop:
     def gradient_ready(self) -> None:
         assert isinstance(self.optimizer, Optimizer) and self.replica is not None
         self.replica.scatter_gradient()
-        self.optimizer.step_merged()
+        self.optimizer.step_merged(self._node)
         self.replica.gather()

@@ -4,6 +4,9 @@ from typing import Any, Callable, Dict, Iterable, Optional, Union, cast
 
 import torch
 
+from longwave._clip import clip_merged
+from longwave._node import Node
+
 
 class Optimizer(torch.optim.Optimizer):
     """Passes each step's gradients to longwave.Sync, whose hook takes the step.
@@ -43,14 +46,14 @@ class Optimizer(torch.optim.Optimizer):
         with torch.enable_grad():
             return closure()
 
-    def step_merged(self) -> None:
-        """Steps with the merged gradients in the parameters' grad. Sync calls it."""
+    def step_merged(self, node: Optional[Node]) -> None:
+        """Steps with the merged gradients in the parameters' grad. Sync calls it at all ranks of a node."""
         if self.inner is None:
             raise RuntimeError(
                 "the run's sync.update is inner: wanted longwave.Optimizer(params, inner=AdamW(params)), got no inner"
             )
         if self.clip_norm > 0:
-            torch.nn.utils.clip_grad_norm_([p for group in self.param_groups for p in group["params"]], self.clip_norm)
+            clip_merged([p for group in self.param_groups for p in group["params"]], self.clip_norm, node)
         self.inner.step()
 
     def state_dict(self) -> Dict[str, Any]:

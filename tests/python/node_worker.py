@@ -78,7 +78,7 @@ def main():
     if "gradient" in options:
         optimizer = longwave.Optimizer(model.parameters())
     elif "inner" in options:
-        optimizer = longwave.Optimizer(model.parameters(), inner=inner, clip_norm=1.0)
+        optimizer = longwave.Optimizer(model.parameters(), inner=inner, clip_norm=0.01)
     with longwave.Sync(model, optimizer, address, name=name, state_dir=state_dir,
                        keep={"optimizer": optimizer} if state_dir else None) as sync:
         state = inner.state_dict()["state"]
