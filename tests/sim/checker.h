@@ -17,7 +17,7 @@
 #include "server/store/log_record.h"
 #include "tests/sim/merge_oracle.h"
 #include "tests/sim/settings.h"
-#include "worker/sync/push_ledger.h"
+#include "worker/sync/segment_ledger.h"
 
 namespace longwave::sim {
 

@@ -12,8 +12,7 @@
 #include "absl/time/time.h"
 #include "common/wire/control.h"
 #include "worker/core/session_core.h"
-#include "worker/sync/fetch_ledger.h"
-#include "worker/sync/push_ledger.h"
+#include "worker/sync/segment_ledger.h"
 
 namespace longwave {
 

@@ -11,24 +11,9 @@ namespace longwave {
 WorkerLedger::WorkerLedger(const LedgerOptions& options)
     : options_(options),
       connections_(options),
-      pushes_(options, &connections_),
-      fetches_(options, &connections_),
+      segments_(options, &connections_),
       snapshots_(options, &connections_),
       open_rounds_(options.connections.size()) {}
-
-absl::Status WorkerLedger::Post(SegmentPush push, absl::Time now) {
-  if (push.segment < options_.connections.size()) fetches_.Stop(push.segment, now);
-  return pushes_.Post(std::move(push), now);
-}
-
-absl::Status WorkerLedger::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round,
-                                 absl::Time now) {
-  if (segment < options_.connections.size() && pushes_.is_open(segment)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "got a fetch of segment ", segment, ", wanted that its last push is settled before"));
-  }
-  return fetches_.Want(segment, from_round, until_round, now);
-}
 
 absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer payload,
                                         absl::Time now) {
@@ -42,8 +27,7 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   const Connections::News news = connections_.Take(connection, header, now);
   if (news.another) SendAgain(connection, now);
   if (news.lost_up_to > 0) {
-    pushes_.Resume(connection, news.lost_up_to, now);
-    fetches_.Resume(connection, now);
+    segments_.Resume(connection, news.lost_up_to, now);
     snapshots_.Again(connection, now);
   }
   if (!connections_.is_welcome(connection) || name.segment >= open_rounds_.size()) return;
@@ -52,12 +36,12 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   } else if (const auto* answer = std::get_if<AnswerFrame>(&header)) {
     NoteOpenRound(name.segment, answer->open_round);
     snapshots_.Take(*answer, now);
-    if (!fetches_.Take(*answer, payload, now)) pushes_.Take(*answer, payload, now);
+    segments_.Take(*answer, payload, now);
   } else if (const auto* merged = std::get_if<MergedFrame>(&header)) {
     NoteOpenRound(name.segment, std::min(merged->round, kRoundNever - 1) + 1);
-    if (!fetches_.Take(*merged, payload, now)) pushes_.Take(*merged, payload);
+    segments_.Take(*merged, payload, now);
   } else if (const auto* snapshot = std::get_if<SnapshotFrame>(&header)) {
-    fetches_.Take(*snapshot, payload, now);
+    segments_.Take(*snapshot, payload, now);
   }
 }
 
@@ -94,9 +78,8 @@ void WorkerLedger::NoteOpenRound(uint32_t segment, uint32_t open_round) {
 
 std::optional<Connections::Lost> WorkerLedger::TakeLost(absl::Time now) {
   const auto lost = connections_.TakeLost(now, [&](uint32_t connection) {
-    return TimeOnTheWay(options_, pushes_.OutstandingBytes(connection) +
-                                      fetches_.OutstandingBytes(connection) +
-                                      snapshots_.OutstandingBytes(connection));
+    return TimeOnTheWay(
+        options_, segments_.OutstandingBytes(connection) + snapshots_.OutstandingBytes(connection));
   });
   if (lost.has_value()) snapshots_.Again(lost->connection, now);
   return lost;
@@ -108,8 +91,7 @@ void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {
 }
 
 void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
-  pushes_.Again(connection, now);
-  fetches_.Again(connection, now);
+  segments_.Again(connection, now);
   snapshots_.Again(connection, now);
 }
 
@@ -119,12 +101,10 @@ size_t WorkerLedger::ForgetPosition(uint32_t segment) {
 
 OutgoingFrame WorkerLedger::PositionOf(const Position& position) const {
   const uint32_t segment = position.segment;
-  uint32_t round = pushes_.next_round(segment);
-  if (!pushes_.is_open(segment)) round = std::max(round, fetches_.next_round(segment));
   return {.connection = options_.connections[segment],
           .header = PullFrame{.run = options_.run,
                               .epoch = position.epoch,
-                              .round = round,
+                              .round = segments_.position(segment),
                               .worker = options_.worker,
                               .segment = segment},
           .payload = Buffer()};
@@ -141,9 +121,9 @@ std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
 std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
   if (auto hello = connections_.Due(now); hello.has_value()) return hello;
   if (auto position = PositionDue(now); position.has_value()) return position;
-  if (auto request = fetches_.Due(now); request.has_value()) return request;
+  if (auto request = segments_.FetchDue(now); request.has_value()) return request;
   if (auto snapshot = snapshots_.Due(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
-  if (auto push = pushes_.Due(now); push.has_value()) return push;
+  if (auto push = segments_.ContributionDue(now); push.has_value()) return push;
   return snapshots_.Due(now, absl::ZeroDuration());
 }
 
@@ -155,12 +135,9 @@ void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
       return;
     case FrameKind::kSnapshot:
       return snapshots_.Sent(frame, now);
-    case FrameKind::kFetch:
-      return fetches_.Sent(frame, now);
     default:
       if (name.kind == FrameKind::kPull && ForgetPosition(name.segment) > 0) return;
-      // A segment with an open push has no fetch, so a pull belongs to one of them.
-      return pushes_.is_open(name.segment) ? pushes_.Sent(frame) : fetches_.Sent(frame, now);
+      return segments_.Sent(frame, now);
   }
 }
 
@@ -169,8 +146,7 @@ void WorkerLedger::Held(const OutgoingFrame& frame, absl::Time then) {
 }
 
 absl::Time WorkerLedger::DueAt() const {
-  absl::Time at =
-      std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt(), snapshots_.DueAt()});
+  absl::Time at = std::min({connections_.DueAt(), segments_.DueAt(), snapshots_.DueAt()});
   for (const Position& position : positions_) {
     at = std::min(at, connections_.ready_at(options_.connections[position.segment]));
   }
@@ -178,7 +154,7 @@ absl::Time WorkerLedger::DueAt() const {
 }
 
 std::vector<Settled> WorkerLedger::TakeSettled() {
-  std::vector<Settled> settled = pushes_.TakeSettled();
+  std::vector<Settled> settled = segments_.TakeSettled();
   for (Settled& one : settled) one.open_round = open_rounds_[one.segment];
   return settled;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,9 +12,8 @@
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
 #include "worker/sync/connections.h"
-#include "worker/sync/fetch_ledger.h"
 #include "worker/sync/ledger_options.h"
-#include "worker/sync/push_ledger.h"
+#include "worker/sync/segment_ledger.h"
 #include "worker/sync/snapshot_queue.h"
 
 namespace longwave {
@@ -33,9 +33,9 @@ struct SnapshotRequest {
 // and a repeated request keeps its place.
 void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& waiting);
 
-// A worker's decisions on the data plane, pure: contributions (PushLedger), catching up
-// (FetchLedger), snapshots for the shards (SnapshotQueue), and their shared connections. No socket,
-// thread or clock inside; times are arguments. The exchange and the simulator drive the same
+// A worker's decisions on the data plane, pure: contributions and fetches (SegmentLedger),
+// snapshots for the shards (SnapshotQueue), and their shared connections. No socket, thread or
+// clock inside; times are arguments. The exchange and the simulator drive the same
 // object. Not thread-safe.
 //
 // A shard that has lost its folder asks where the worker stands (a request for round 0), also for
@@ -51,13 +51,16 @@ class WorkerLedger {
   WorkerLedger(const WorkerLedger&) = delete;
   WorkerLedger& operator=(const WorkerLedger&) = delete;
 
-  // See PushLedger::Post. A fetch of the segment ends: a contributing worker is up to date.
-  absl::Status Post(SegmentPush push, absl::Time now);
+  // See SegmentLedger.
+  absl::Status Post(SegmentPush push, absl::Time now) {
+    return segments_.Post(std::move(push), now);
+  }
+  absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now) {
+    return segments_.Fetch(segment, from_round, until_round, now);
+  }
   // The connection of a segment's frames.
   uint32_t connection(uint32_t segment) const { return options_.connections[segment]; }
 
-  // See FetchLedger::Want.
-  absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Answers a SnapshotRequest, once: a shard without the answer repeats the request. The answer
   // replaces the segment's earlier one that was not sent. InvalidArgument: no such segment.
   // FailedPrecondition: another segment's snapshot waits on its connection (see HasSnapshotRoom).
@@ -83,18 +86,18 @@ class WorkerLedger {
   // The time to call Due again if no frame comes before.
   absl::Time DueAt() const;
 
-  bool has_settled() const { return pushes_.has_settled(); }
+  bool has_settled() const { return segments_.has_settled(); }
   std::vector<Settled> TakeSettled();
-  bool has_fetched() const { return fetches_.has_ready(); }
-  std::optional<FetchEvent> TakeFetched() { return fetches_.TakeReady(); }
+  bool has_fetched() const { return segments_.has_fetched(); }
+  std::optional<FetchEvent> TakeFetched() { return segments_.TakeFetched(); }
   bool has_request() const { return !requests_.empty(); }
   // The latest request of each segment.
   std::optional<SnapshotRequest> TakeRequest();
 
   // The newest known open round of any segment.
   uint32_t newest_open_round() const { return newest_open_round_; }
-  // See PushLedger::failure.
-  const absl::Status& failure() const { return pushes_.failure(); }
+  // See SegmentLedger::failure.
+  const absl::Status& failure() const { return segments_.failure(); }
 
   static constexpr absl::Duration kSnapshotPatience = absl::Seconds(30);
 
@@ -113,8 +116,7 @@ class WorkerLedger {
 
   const LedgerOptions options_;
   Connections connections_;
-  PushLedger pushes_;
-  FetchLedger fetches_;
+  SegmentLedger segments_;
   SnapshotQueue snapshots_;
   std::deque<SnapshotRequest> requests_;  // at most one a segment
   std::deque<Position> positions_;        // asked for by shards; likewise

@@ -141,7 +141,8 @@ TEST_F(ExchangeCatchUpTest, AFetchOfASegmentThatContributesEndsTheExchange) {
   EXPECT_TRUE(exchange_->Fetch(0, 0).ok());
   absl::StatusOr<std::optional<FetchEvent>> event = std::nullopt;
   while (event.ok() && !event->has_value()) event = exchange_->NextFetched(absl::Seconds(1));
-  EXPECT_THAT(event.status().message(), HasSubstr("wanted that its last push is settled before"));
+  EXPECT_THAT(event.status().message(),
+              HasSubstr("wanted that its push of round 3 is settled before"));
 }
 
 TEST_F(ExchangeCatchUpTest, APushEndsAFetchWithAllThatItHadBrought) {
@@ -167,10 +168,10 @@ TEST_F(ExchangeCatchUpTest, AsksForAsMuchAsIsTaken) {
   Start({.open = kOpen});
   Fetch(0, 0);
   shard_->Await([](const auto& seen) {
-    return ScriptedShard::CountOf(seen, FrameKind::kPull) >= FetchLedger::kReadyMax;
+    return ScriptedShard::CountOf(seen, FrameKind::kPull) >= SegmentLedger::kReadyMax;
   });
   for (uint32_t round = 0; round < kOpen; ++round) {
-    EXPECT_LE(shard_->Count(FrameKind::kPull), round + 2 * FetchLedger::kReadyMax);
+    EXPECT_LE(shard_->Count(FrameKind::kPull), round + 2 * SegmentLedger::kReadyMax);
     ASSERT_EQ(NextFetched(), std::to_string(round) + "/0 " + std::to_string(round));
   }
   EXPECT_EQ(NextFetched(), "up to 500/0");

@@ -1,5 +1,5 @@
 #include "tests/unit/sync/ledger_fixture.h"
-#include "worker/sync/push_ledger.h"
+#include "worker/sync/segment_ledger.h"
 
 namespace longwave {
 namespace {

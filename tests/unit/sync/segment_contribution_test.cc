@@ -1,6 +1,5 @@
-#include "worker/sync/push_ledger.h"
-
 #include "tests/unit/sync/ledger_fixture.h"
+#include "worker/sync/segment_ledger.h"
 
 namespace longwave {
 namespace {
@@ -10,9 +9,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // The fate of a contribution, on a link without losses.
-class PushLedgerTest : public LedgerTest {};
+class ContributionTest : public LedgerTest {};
 
-TEST_F(PushLedgerTest, PushesInTheOrderPostedAndSettlesInTheOrderAnswered) {
+TEST_F(ContributionTest, PushesInTheOrderPostedAndSettlesInTheOrderAnswered) {
   for (uint32_t segment : {0, 1, 2}) Post(0, segment);
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "push 0/1", "push 0/2"));
   for (uint32_t segment : {2, 0, 1}) {
@@ -23,7 +22,7 @@ TEST_F(PushLedgerTest, PushesInTheOrderPostedAndSettlesInTheOrderAnswered) {
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
-TEST_F(PushLedgerTest, FramesSayWhoWhatAndHowMuch) {
+TEST_F(ContributionTest, FramesSayWhoWhatAndHowMuch) {
   Post(4, 1);
   const OutgoingFrame push = ledger_.Due(now_).value();
   EXPECT_EQ(push.connection, 1u);
@@ -33,7 +32,7 @@ TEST_F(PushLedgerTest, FramesSayWhoWhatAndHowMuch) {
   EXPECT_EQ(Text(push.payload), "up");
 }
 
-TEST_F(PushLedgerTest, ADuplicateIsAsGoodAsAccepted) {
+TEST_F(ContributionTest, ADuplicateIsAsGoodAsAccepted) {
   Post(0, 0);
   SendAll();
   Answer(0, 0, Outcome::kDuplicate);
@@ -42,7 +41,7 @@ TEST_F(PushLedgerTest, ADuplicateIsAsGoodAsAccepted) {
 }
 
 // An earlier process of this worker, whose residual is lost, has pushed something else.
-TEST_F(PushLedgerTest, ADuplicateOfAnotherPushIsLate) {
+TEST_F(ContributionTest, ADuplicateOfAnotherPushIsLate) {
   ++duplicate_crc_;
   Post(0, 0);
   SendAll();
@@ -52,7 +51,7 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushIsLate) {
 }
 
 // The residual is not lost: another process goes on from a copy of the folder, and both have it.
-TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
+TEST_F(ContributionTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
   ++duplicate_crc_;
   ASSERT_TRUE(
       ledger_.Post({.round = 6, .payload = Bytes("up"), .weight = 9, .accounted = 4}, now_).ok());
@@ -65,7 +64,7 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
                 "copy of its folder"));
 }
 
-TEST_F(PushLedgerTest, PullsAnUpdateThatIsMissing) {
+TEST_F(ContributionTest, PullsAnUpdateThatIsMissing) {
   Post(0, 1);
   SendAll();
   Answer(0, 1, Outcome::kAccepted);
@@ -77,7 +76,7 @@ TEST_F(PushLedgerTest, PullsAnUpdateThatIsMissing) {
 }
 
 // The shard sends the update after the answer: a pull would bring it twice.
-TEST_F(PushLedgerTest, ALatePushWaitsForTheUpdateAndIsNotAccepted) {
+TEST_F(ContributionTest, ALatePushWaitsForTheUpdateAndIsNotAccepted) {
   Post(0, 1);
   SendAll();
   Answer(0, 1, Outcome::kLate);
@@ -91,7 +90,7 @@ TEST_F(PushLedgerTest, ALatePushWaitsForTheUpdateAndIsNotAccepted) {
   EXPECT_THAT(PassHello(), ElementsAre("pull 1/1"));
 }
 
-TEST_F(PushLedgerTest, AnUpdateBeforeTheAnswerWaitsForIt) {
+TEST_F(ContributionTest, AnUpdateBeforeTheAnswerWaitsForIt) {
   for (const auto& [outcome, said] :
        {std::pair{Outcome::kLate, "late"}, std::pair{Outcome::kAccepted, "accepted"}}) {
     const uint32_t round = outcome == Outcome::kLate ? 0 : 1;
@@ -105,7 +104,7 @@ TEST_F(PushLedgerTest, AnUpdateBeforeTheAnswerWaitsForIt) {
   }
 }
 
-TEST_F(PushLedgerTest, AnUpdateWithoutAnAnswerPushesAgainToLearnItsFate) {
+TEST_F(ContributionTest, AnUpdateWithoutAnAnswerPushesAgainToLearnItsFate) {
   Post(0, 0);
   SendAll();
   LoseHere(0);
@@ -118,7 +117,7 @@ TEST_F(PushLedgerTest, AnUpdateWithoutAnAnswerPushesAgainToLearnItsFate) {
 
 // The shard has lost its folder, and no member had the round, so it happens again (found by the
 // simulator, seed 877).
-TEST_F(PushLedgerTest, AnUpdateOfARoundThatIsOpenAgainIsForgotten) {
+TEST_F(ContributionTest, AnUpdateOfARoundThatIsOpenAgainIsForgotten) {
   for (const Outcome outcome : {Outcome::kAccepted, Outcome::kDuplicate}) {
     const uint32_t round = outcome == Outcome::kAccepted ? 0 : 1;
     Post(round, 0);
@@ -131,7 +130,7 @@ TEST_F(PushLedgerTest, AnUpdateOfARoundThatIsOpenAgainIsForgotten) {
   }
 }
 
-TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsForgottenWithTheProcessThatToldIt) {
+TEST_F(ContributionTest, AnUpdateThatWasAheadIsForgottenWithTheProcessThatToldIt) {
   AnswerHello(0, kIncarnation);
   Merged(3, 0);
   AnswerHello(0, kIncarnation + 1);
@@ -139,7 +138,7 @@ TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsForgottenWithTheProcessThatToldIt) 
   EXPECT_THAT(SendAll(), ElementsAre("push 3/0"));
 }
 
-TEST_F(PushLedgerTest, AnUpdateIsForgottenWithTheProcessThatToldItWhileTheFateIsUnknown) {
+TEST_F(ContributionTest, AnUpdateIsForgottenWithTheProcessThatToldItWhileTheFateIsUnknown) {
   AnswerHello(0, kIncarnation);
   Post(1, 0);
   SendAll();
@@ -150,7 +149,7 @@ TEST_F(PushLedgerTest, AnUpdateIsForgottenWithTheProcessThatToldItWhileTheFateIs
   EXPECT_THAT(Settle(), ElementsAre("1/0 late another"));
 }
 
-TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsKeptAndThePushNotSent) {
+TEST_F(ContributionTest, AnUpdateThatWasAheadIsKeptAndThePushNotSent) {
   Merged(0, 0, "first");
   Merged(0, 0, "again");
   Post(0, 0);
@@ -168,7 +167,7 @@ TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsKeptAndThePushNotSent) {
   EXPECT_THAT(Settle(), ElementsAre("2/0 late ahead"));
 }
 
-TEST_F(PushLedgerTest, RepetitionsAfterTheEndChangeNothing) {
+TEST_F(ContributionTest, RepetitionsAfterTheEndChangeNothing) {
   Post(0, 0);
   SendAll();
   Answer(0, 0, Outcome::kAccepted);
@@ -190,7 +189,7 @@ TEST_F(PushLedgerTest, RepetitionsAfterTheEndChangeNothing) {
 }
 
 // The answer to a repetition that reached the shard after it had closed the round.
-TEST_F(PushLedgerTest, WhatWasAcceptedIsNotLateAfterwards) {
+TEST_F(ContributionTest, WhatWasAcceptedIsNotLateAfterwards) {
   Post(0, 0);
   SendAll();
   Answer(0, 0, Outcome::kAccepted);
@@ -199,7 +198,7 @@ TEST_F(PushLedgerTest, WhatWasAcceptedIsNotLateAfterwards) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
-TEST_F(PushLedgerTest, AnUpdateThatIsGoneSettlesWithTheFateThatIsKnown) {
+TEST_F(ContributionTest, AnUpdateThatIsGoneSettlesWithTheFateThatIsKnown) {
   for (const uint32_t segment : {0, 1, 2}) Post(3, segment);
   SendAll();
   Answer(3, 0, Outcome::kAccepted);
@@ -214,7 +213,7 @@ TEST_F(PushLedgerTest, AnUpdateThatIsGoneSettlesWithTheFateThatIsKnown) {
   EXPECT_THAT(SendAll(), ElementsAre("push 40/0"));
 }
 
-TEST_F(PushLedgerTest, SettledSaysHowFarTheShardIs) {
+TEST_F(ContributionTest, SettledSaysHowFarTheShardIs) {
   Post(3, 0);
   Post(3, 1);
   SendAll();
@@ -229,7 +228,7 @@ TEST_F(PushLedgerTest, SettledSaysHowFarTheShardIs) {
   EXPECT_EQ(ledger_.newest_open_round(), 9u);
 }
 
-TEST_F(PushLedgerTest, ARejectionIsFinalWithTheShardsSentence) {
+TEST_F(ContributionTest, ARejectionIsFinalWithTheShardsSentence) {
   Post(2, 1);
   SendAll();
   Answer(2, 1, Outcome::kRejected, 0, "weight 0, wanted 1 or more");
@@ -238,7 +237,7 @@ TEST_F(PushLedgerTest, ARejectionIsFinalWithTheShardsSentence) {
   EXPECT_THAT(std::string(ledger_.failure().message()), HasSubstr("round 2"));
 }
 
-TEST_F(PushLedgerTest, IgnoresOtherRunsAndSegmentsOfNoModel) {
+TEST_F(ContributionTest, IgnoresOtherRunsAndSegmentsOfNoModel) {
   Post(0, 0);
   SendAll();
   Deliver(0, AnswerFrame{.outcome = Outcome::kRejected, .run = kRun + 1});
@@ -248,7 +247,7 @@ TEST_F(PushLedgerTest, IgnoresOtherRunsAndSegmentsOfNoModel) {
   EXPECT_THAT(Settle(), IsEmpty());
 }
 
-TEST_F(PushLedgerTest, ASegmentIsPostedOnceAtATime) {
+TEST_F(ContributionTest, ASegmentIsPostedOnceAtATime) {
   Post(0, 0);
   EXPECT_EQ(TryPost(1, 0).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(TryPost(1, 3).code(), absl::StatusCode::kInvalidArgument);

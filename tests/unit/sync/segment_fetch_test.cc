@@ -1,6 +1,5 @@
-#include "worker/sync/fetch_ledger.h"
-
 #include "tests/unit/sync/ledger_fixture.h"
+#include "worker/sync/segment_ledger.h"
 
 namespace longwave {
 namespace {
@@ -9,7 +8,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class FetchLedgerTest : public LedgerTest {
+class FetchTest : public LedgerTest {
  protected:
   // To the present, of segment 0 from round 3 on, in a log that goes up to `open`.
   void Pull(uint32_t open) {
@@ -19,7 +18,7 @@ class FetchLedgerTest : public LedgerTest {
   }
 };
 
-TEST_F(FetchLedgerTest, PullsUpToThePresentInAWindow) {
+TEST_F(FetchTest, PullsUpToThePresentInAWindow) {
   Pull(9);
   EXPECT_THAT(SendAll(), ElementsAre("pull 3/0", "pull 4/0", "pull 5/0", "pull 6/0"));
   Merged(3, 0);
@@ -33,7 +32,7 @@ TEST_F(FetchLedgerTest, PullsUpToThePresentInAWindow) {
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
-TEST_F(FetchLedgerTest, FramesSayWhoAndWhat) {
+TEST_F(FetchTest, FramesSayWhoAndWhat) {
   Fetch(1, 4);
   const OutgoingFrame fetch = ledger_.Due(now_).value();
   EXPECT_EQ(fetch.connection, 1u);
@@ -43,7 +42,7 @@ TEST_F(FetchLedgerTest, FramesSayWhoAndWhat) {
 }
 
 // A shard that has lost its folder waits to hear its members' rounds (found by the simulator).
-TEST_F(FetchLedgerTest, AFollowedSegmentIsAskedForAgainOfAnotherProcessOfTheShard) {
+TEST_F(FetchTest, AFollowedSegmentIsAskedForAgainOfAnotherProcessOfTheShard) {
   AnswerHello(0, kIncarnation);
   Pull(3);
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
@@ -55,7 +54,7 @@ TEST_F(FetchLedgerTest, AFollowedSegmentIsAskedForAgainOfAnotherProcessOfTheShar
 
 // A shard that has lost its folder may close rounds again whose updates it had sent (found by the
 // simulator).
-TEST_F(FetchLedgerTest, WhatWasKeptIsForgottenWithTheProcessThatToldIt) {
+TEST_F(FetchTest, WhatWasKeptIsForgottenWithTheProcessThatToldIt) {
   AnswerHello(0, kIncarnation);
   Pull(3);
   TakeFetched();
@@ -69,7 +68,7 @@ TEST_F(FetchLedgerTest, WhatWasKeptIsForgottenWithTheProcessThatToldIt) {
   EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "up to 4/0"));
 }
 
-TEST_F(FetchLedgerTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
+TEST_F(FetchTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
   Pull(7);
   SendAll();
   for (const uint32_t round : {6, 4, 4, 5, 6}) Merged(round, 0);
@@ -80,19 +79,19 @@ TEST_F(FetchLedgerTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
               ElementsAre("3/0 down", "4/0 down", "5/0 down", "6/0 down", "up to 7/0"));
 }
 
-TEST_F(FetchLedgerTest, WhoMissesNothingIsUpToDateAtOnce) {
+TEST_F(FetchTest, WhoMissesNothingIsUpToDateAtOnce) {
   Pull(3);
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
 // A shard that was restored from an older state.
-TEST_F(FetchLedgerTest, WhoIsAheadOfItsShardIsUpToDate) {
+TEST_F(FetchTest, WhoIsAheadOfItsShardIsUpToDate) {
   Pull(1);
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
 }
 
-TEST_F(FetchLedgerTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
+TEST_F(FetchTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
   Fetch(0, 3);
   SendAll();
   Snapshot(40, 0);
@@ -106,7 +105,7 @@ TEST_F(FetchLedgerTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
               ElementsAre("snapshot 40/0 state", "40/0 down", "41/0 down", "up to 42/0"));
 }
 
-TEST_F(FetchLedgerTest, WhoHasNothingGetsASnapshotOfAnyRoundFirst) {
+TEST_F(FetchTest, WhoHasNothingGetsASnapshotOfAnyRoundFirst) {
   Fetch(0, kRoundNever);
   EXPECT_THAT(SendAll(), ElementsAre("fetch 4294967295/0"));
   Merged(0, 0);  // of a round that closes meanwhile
@@ -121,7 +120,7 @@ TEST_F(FetchLedgerTest, WhoHasNothingGetsASnapshotOfAnyRoundFirst) {
   EXPECT_THAT(TakeFetched(), ElementsAre("snapshot 0/0 state", "0/0 down", "up to 1/0"));
 }
 
-TEST_F(FetchLedgerTest, WhoHasNothingIsNotAtTheRoundUpToWhichItFetches) {
+TEST_F(FetchTest, WhoHasNothingIsNotAtTheRoundUpToWhichItFetches) {
   Fetch(0, kRoundNever, 2);
   EXPECT_THAT(TakeFetched(), IsEmpty());
   SendAll();
@@ -131,7 +130,7 @@ TEST_F(FetchLedgerTest, WhoHasNothingIsNotAtTheRoundUpToWhichItFetches) {
 
 // Found by the chaos test: a shard was restarted while a worker followed it, and both the ledger
 // and the worker sent it requests.
-TEST_F(FetchLedgerTest, WhatIsWantedTakesThePlaceOfWhatIsFetchedUnasked) {
+TEST_F(FetchTest, WhatIsWantedTakesThePlaceOfWhatIsFetchedUnasked) {
   Pull(4);
   SendAll();
   Merged(3, 0);
@@ -152,7 +151,7 @@ TEST_F(FetchLedgerTest, WhatIsWantedTakesThePlaceOfWhatIsFetchedUnasked) {
   EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
 }
 
-TEST_F(FetchLedgerTest, GoneIsFetchedAgain) {
+TEST_F(FetchTest, GoneIsFetchedAgain) {
   Pull(9);
   SendAll();
   Merged(3, 0);
@@ -169,7 +168,7 @@ TEST_F(FetchLedgerTest, GoneIsFetchedAgain) {
               ElementsAre("3/0 down", "snapshot 8/0 state", "8/0 down", "up to 9/0"));
 }
 
-TEST_F(FetchLedgerTest, AShardThatContradictsItselfIsNotAskedInATightCircle) {
+TEST_F(FetchTest, AShardThatContradictsItselfIsNotAskedInATightCircle) {
   Pull(9);
   int fetches = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -182,7 +181,7 @@ TEST_F(FetchLedgerTest, AShardThatContradictsItselfIsNotAskedInATightCircle) {
   EXPECT_LT(fetches, 20);
 }
 
-TEST_F(FetchLedgerTest, UpToARoundWaitsUntilItIsClosed) {
+TEST_F(FetchTest, UpToARoundWaitsUntilItIsClosed) {
   Fetch(0, 3, 6);
   SendAll();
   Answer(3, 0, Outcome::kAccepted, 4);
@@ -202,7 +201,7 @@ TEST_F(FetchLedgerTest, UpToARoundWaitsUntilItIsClosed) {
 }
 
 // The update of the open round was lost when it closed.
-TEST_F(FetchLedgerTest, UpToARoundAsksAgainForWhatWasLost) {
+TEST_F(FetchTest, UpToARoundAsksAgainForWhatWasLost) {
   Fetch(0, 3, 4);
   SendAll();
   Answer(3, 0, Outcome::kAccepted, 3);
@@ -214,13 +213,13 @@ TEST_F(FetchLedgerTest, UpToARoundAsksAgainForWhatWasLost) {
   EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "up to 4/0"));
 }
 
-TEST_F(FetchLedgerTest, UpToARoundThatIsThereAsksNobody) {
+TEST_F(FetchTest, UpToARoundThatIsThereAsksNobody) {
   Fetch(0, 6, 6);
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 6/0"));
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
-TEST_F(FetchLedgerTest, WhatComesAfterThePresentWasReachedIsKeptForTheRest) {
+TEST_F(FetchTest, WhatComesAfterThePresentWasReachedIsKeptForTheRest) {
   Pull(3);
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
   Merged(3, 0);
@@ -231,17 +230,17 @@ TEST_F(FetchLedgerTest, WhatComesAfterThePresentWasReachedIsKeptForTheRest) {
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
-TEST_F(FetchLedgerTest, KeepsABoundedNumberOfUpdatesAhead) {
+TEST_F(FetchTest, KeepsABoundedNumberOfUpdatesAhead) {
   Pull(3);
   TakeFetched();
   for (uint32_t round = 3; round < 100; ++round) Merged(round, 0);
   Fetch(0, 3, 100);
-  EXPECT_EQ(TakeFetched().size(), FetchLedger::kAheadMax);
+  EXPECT_EQ(TakeFetched().size(), SegmentLedger::kAheadMax);
   // The lowest were kept, which lead on from here.
   EXPECT_THAT(SendAll(), ElementsAre("fetch 19/0"));
 }
 
-TEST_F(FetchLedgerTest, AsksAgainForWhatIsMissing) {
+TEST_F(FetchTest, AsksAgainForWhatIsMissing) {
   Pull(7);
   SendAll();
   Merged(4, 0);
@@ -250,7 +249,7 @@ TEST_F(FetchLedgerTest, AsksAgainForWhatIsMissing) {
   EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
 }
 
-TEST_F(FetchLedgerTest, AFetchThatWasLostIsSentAgain) {
+TEST_F(FetchTest, AFetchThatWasLostIsSentAgain) {
   Fetch(0, 3);
   SendAll();
   EXPECT_THAT(PassHello(), IsEmpty());
@@ -258,7 +257,7 @@ TEST_F(FetchLedgerTest, AFetchThatWasLostIsSentAgain) {
   EXPECT_THAT(PassHello(), ElementsAre("fetch 3/0"));
 }
 
-TEST_F(FetchLedgerTest, AnotherIncarnationIsAskedAtOnce) {
+TEST_F(FetchTest, AnotherIncarnationIsAskedAtOnce) {
   Pull(5);
   Fetch(2, 0);
   SendAll();
@@ -269,7 +268,7 @@ TEST_F(FetchLedgerTest, AnotherIncarnationIsAskedAtOnce) {
   EXPECT_THAT(sent, ::testing::UnorderedElementsAre("pull 3/0", "pull 4/0", "fetch 0/2"));
 }
 
-TEST_F(FetchLedgerTest, ARefusalForNowIsTriedAgainAfterABackoff) {
+TEST_F(FetchTest, ARefusalForNowIsTriedAgainAfterABackoff) {
   for (const Outcome outcome : {Outcome::kBusy, Outcome::kNotMember}) {
     Fetch(0, 3);
     EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
@@ -290,7 +289,7 @@ TEST_F(FetchLedgerTest, ARefusalForNowIsTriedAgainAfterABackoff) {
   }
 }
 
-TEST_F(FetchLedgerTest, ARejectionEndsTheFetchOfItsSegmentWithTheShardsSentence) {
+TEST_F(FetchTest, ARejectionEndsTheFetchOfItsSegmentWithTheShardsSentence) {
   Fetch(0, 3);
   Fetch(1, 3);
   SendAll();
@@ -303,7 +302,7 @@ TEST_F(FetchLedgerTest, ARejectionEndsTheFetchOfItsSegmentWithTheShardsSentence)
   EXPECT_THAT(SendAll(), ElementsAre("fetch 0/0"));
 }
 
-TEST_F(FetchLedgerTest, ASegmentIsNotFetchedWhileItContributes) {
+TEST_F(FetchTest, ASegmentIsNotFetchedWhileItContributes) {
   EXPECT_EQ(ledger_.Fetch(3, 3, kRoundNever, now_).code(), absl::StatusCode::kInvalidArgument);
   Post(0, 1);
   EXPECT_EQ(ledger_.Fetch(1, 0, kRoundNever, now_).code(), absl::StatusCode::kFailedPrecondition);
@@ -311,7 +310,7 @@ TEST_F(FetchLedgerTest, ASegmentIsNotFetchedWhileItContributes) {
 
 // Found by the simulator (seed 8930 with damage alone): a repair was due while updates of the
 // segment were being fetched.
-TEST_F(FetchLedgerTest, AFetchEndsTheOneBefore) {
+TEST_F(FetchTest, AFetchEndsTheOneBefore) {
   Fetch(0, 3);
   EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
   Answer(3, 0, Outcome::kAccepted, 5);
@@ -327,7 +326,7 @@ TEST_F(FetchLedgerTest, AFetchEndsTheOneBefore) {
   EXPECT_THAT(TakeFetched(), ElementsAre("1/0 down", "2/0 down", "up to 3/0"));
 }
 
-TEST_F(FetchLedgerTest, AContributionEndsTheFetch) {
+TEST_F(FetchTest, AContributionEndsTheFetch) {
   Pull(9);
   SendAll();
   Post(3, 0);
@@ -338,14 +337,14 @@ TEST_F(FetchLedgerTest, AContributionEndsTheFetch) {
   EXPECT_THAT(TakeFetched(), IsEmpty());
 }
 
-TEST_F(FetchLedgerTest, AsksForNothingMoreWhileWhatIsThereIsNotTaken) {
+TEST_F(FetchTest, AsksForNothingMoreWhileWhatIsThereIsNotTaken) {
   Pull(1000);
   uint32_t delivered = 0;
   for (std::vector<std::string> sent = SendAll(); !sent.empty(); sent = SendAll()) {
     for (size_t i = 0; i < sent.size(); ++i) Merged(3 + delivered++, 0);
     ASSERT_LT(delivered, 1000u);
   }
-  EXPECT_LE(delivered, FetchLedger::kReadyMax + FetchLedger::kWindow);
+  EXPECT_LE(delivered, SegmentLedger::kReadyMax + SegmentLedger::kWindow);
   // Time alone changes nothing.
   EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
   EXPECT_EQ(TakeFetched().size(), delivered);
@@ -353,7 +352,7 @@ TEST_F(FetchLedgerTest, AsksForNothingMoreWhileWhatIsThereIsNotTaken) {
 }
 
 // Many segments: some at a time, all in the end, in the order in which they were wanted.
-TEST(FetchLedgerOfManySegments, FetchesSomeAtATime) {
+TEST(FetchOfManySegments, FetchesSomeAtATime) {
   constexpr uint32_t kSegments = 30;
   const absl::Time now = absl::UnixEpoch();
   WorkerLedger ledger({.run = 1,
@@ -372,7 +371,7 @@ TEST(FetchLedgerOfManySegments, FetchesSomeAtATime) {
       ledger.Sent(*frame, now);
       if (const auto* fetch = std::get_if<FetchFrame>(&frame->header)) sent.push_back(*fetch);
     }
-    EXPECT_LE(sent.size(), FetchLedger::kSegmentsAtOnce);
+    EXPECT_LE(sent.size(), SegmentLedger::kSegmentsAtOnce);
     for (const FetchFrame& fetch : sent) {
       const AnswerFrame answer{.outcome = Outcome::kAccepted,
                                .run = fetch.run,
