@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,37 +23,28 @@
 namespace longwave {
 namespace {
 
-// Fetched events that wait for the caller. The ledger keeps some more before it stops fetching.
-constexpr size_t kFetchedMax = 16;
 // The pause of a connection with a full queue.
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
+// Frames of one connection that are received at a time.
+constexpr int kReceivedMax = 64;
 
 std::string Seconds(absl::Duration time) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(time));
 }
 
-uint32_t SegmentOf(const FetchEvent& event) {
-  return std::visit([](const auto& each) { return each.segment; }, event);
-}
-
-// Work that the caller hands to the thread.
-using Command = std::function<absl::Status(absl::Time now)>;
-
-// The thread owns sockets, ledger and bucket; the mutex guards the state shared with the caller.
+// The thread owns the sockets and the bucket. The mutex guards the ledger, which has the state of
+// all segments: the caller and the thread act on it in turn.
 class ZmqExchange final : public Exchange {
  public:
   ZmqExchange(const ExchangeOptions& options, const Layout& layout, Dealers dealers,
               std::unique_ptr<Waiter> waiter)
       : waiter_(std::move(waiter)),
         connections_(options.connections),
-        endpoints_(options.shard_endpoints),
         keys_(options.keys),
-        posts_(layout.segments().size()),
-        waiting_snapshots_(dealers.size()),
+        endpoints_(options.shard_endpoints),
+        ledger_(LedgerOptionsFor(options, layout)),
         dealers_(std::move(dealers)),
         lost_at_(dealers_.size()),
-        ledger_(LedgerOptionsFor(options, layout)),
-        posts_done_(layout.segments().size()),
         upload_(BucketFor(options.max_upload_mbit)),
         thread_([this] { Serve(); }) {}
 
@@ -69,19 +59,16 @@ class ZmqExchange final : public Exchange {
 
   absl::Status Post(SegmentPush push) override {
     const std::lock_guard lock(mutex_);
-    LONGWAVE_RETURN_IF_ERROR(CheckSegment("push", push.segment));
-    ++posts_[push.segment];
-    Tell([this, push = std::move(push)](absl::Time now) mutable {
-      ++posts_done_[push.segment];
-      return ledger_.Post(std::move(push), now);
-    });
-    return absl::OkStatus();
+    waiter_->Wake();
+    return ledger_.Post(std::move(push), MonotonicNow());
   }
 
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) override {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                      [this] { return !settled_.empty() || !failure_.ok(); });
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
+      return !settled_.empty() || ledger_.has_settled() || !failure_.ok();
+    });
+    std::ranges::move(ledger_.TakeSettled(), std::back_inserter(settled_));
     if (settled_.empty()) {
       if (!failure_.ok()) return failure_;
       return std::nullopt;
@@ -93,58 +80,34 @@ class ZmqExchange final : public Exchange {
 
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
     const std::lock_guard lock(mutex_);
-    LONGWAVE_RETURN_IF_ERROR(CheckSegment("fetch", segment));
-    ++posts_[segment];
-    Tell([=, this](absl::Time now) {
-      ++posts_done_[segment];
-      return ledger_.Fetch(segment, from_round, until_round, now);
-    });
-    return absl::OkStatus();
+    waiter_->Wake();
+    return ledger_.Fetch(segment, from_round, until_round, MonotonicNow());
   }
 
   absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) override {
     std::unique_lock lock(mutex_);
-    bool was_full = false;
-    const auto is_something_there = [&] {
-      was_full = was_full || fetched_.size() >= kFetchedMax;
-      // A later push or fetch makes earlier fetched events useless.
-      while (!fetched_.empty() &&
-             fetched_.front().posts != posts_[SegmentOf(fetched_.front().event)]) {
-        fetched_.pop_front();
-      }
-      return !fetched_.empty() || !failure_.ok();
-    };
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), is_something_there);
-    if (fetched_.empty()) {
-      if (!failure_.ok()) return failure_;
-      lock.unlock();
-      if (was_full) waiter_->Wake();
-      return std::nullopt;
-    }
-    FetchEvent event = std::move(fetched_.front().event);
-    fetched_.pop_front();
-    lock.unlock();
-    if (was_full) waiter_->Wake();
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
+                      [this] { return ledger_.has_fetched() || !failure_.ok(); });
+    std::optional<FetchEvent> event = ledger_.TakeFetched();
+    if (!event.has_value() && !failure_.ok()) return failure_;
+    // The ledger makes no requests while too many events wait.
+    if (ledger_.DueAt() <= MonotonicNow()) waiter_->Wake();
     return event;
   }
 
   uint32_t NewestOpenRound() const override {
     const std::lock_guard lock(mutex_);
-    return newest_open_round_;
+    return ledger_.newest_open_round();
   }
 
   std::optional<SnapshotRequest> NextRequest() override {
     const std::lock_guard lock(mutex_);
-    if (requests_.empty()) return std::nullopt;
-    const SnapshotRequest request = requests_.front();
-    requests_.pop_front();
-    return request;
+    return ledger_.TakeRequest();
   }
 
   bool HasSnapshotRoom(uint32_t segment) const override {
     const std::lock_guard lock(mutex_);
-    if (segment >= posts_.size()) return false;
-    return waiting_snapshots_[ledger_.connection(segment)].value_or(segment) == segment;
+    return ledger_.HasSnapshotRoom(segment);
   }
 
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
@@ -154,39 +117,22 @@ class ZmqExchange final : public Exchange {
                                                      kPayloadBytesMax));
     }
     const std::lock_guard lock(mutex_);
-    LONGWAVE_RETURN_IF_ERROR(CheckSegment("snapshot", segment));
-    std::optional<uint32_t>& waits = waiting_snapshots_[ledger_.connection(segment)];
-    if (waits.value_or(segment) != segment) {
-      return absl::FailedPreconditionError(absl::StrCat("got a snapshot of segment ", segment,
-                                                        ", wanted that the one of segment ", *waits,
-                                                        " on its connection is sent before"));
-    }
-    waits = segment;
-    Tell([this, segment, round, payload = std::move(payload)](absl::Time now) mutable {
-      return ledger_.PostSnapshot(segment, round, std::move(payload), now);
-    });
-    return absl::OkStatus();
+    waiter_->Wake();
+    return ledger_.PostSnapshot(segment, round, std::move(payload), MonotonicNow());
   }
 
   absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) override {
     const std::lock_guard lock(mutex_);
     LONGWAVE_RETURN_IF_ERROR(CheckShardCount(shard_endpoints.size(), endpoints_.size()));
-    auto moved = std::make_shared<std::map<uint32_t, Dealers>>();  // by first connection
+    std::map<uint32_t, Dealers> moved;
     for (uint32_t shard = 0; shard < endpoints_.size(); ++shard) {
       if (shard_endpoints[shard] == endpoints_[shard]) continue;
-      LONGWAVE_RETURN_IF_ERROR(ConnectShard(shard_endpoints[shard], connections_, keys_,
-                                            &(*moved)[shard * connections_]));
+      LONGWAVE_RETURN_IF_ERROR(
+          ConnectShard(shard_endpoints[shard], connections_, keys_, &moved[shard]));
     }
     endpoints_ = shard_endpoints;
-    Tell([this, moved](absl::Time now) {
-      for (auto& [first, dealers] : *moved) {
-        for (uint32_t c = 0; c < dealers.size(); ++c) {
-          Replace(first + c, std::move(dealers[c]));
-          ledger_.Reconnected(first + c, now);
-        }
-      }
-      return absl::OkStatus();
-    });
+    for (auto& [shard, dealers] : moved) moved_[shard] = std::move(dealers);
+    waiter_->Wake();
     return absl::OkStatus();
   }
 
@@ -201,81 +147,79 @@ class ZmqExchange final : public Exchange {
   }
 
  private:
-  absl::Status CheckSegment(absl::string_view what, uint32_t segment) const {
-    if (segment < posts_.size()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("got a ", what, " of segment ", segment, " of ", posts_.size()));
-  }
-
-  // Queues work for the thread, in order. The caller holds the mutex.
-  void Tell(Command command) {
-    commands_.push_back(std::move(command));
-    waiter_->Wake();
-  }
+  struct Received {
+    uint32_t connection = 0;
+    Frame frame;
+  };
 
   void Serve() {
     for (;;) {
       const absl::Status served = ServeOnce();
       const std::lock_guard lock(mutex_);
       if (failure_.ok()) failure_ = served.ok() ? ledger_.failure() : served;
-      if (Publish() || !failure_.ok()) changed_.notify_all();
-      if (closing_ || !failure_.ok()) return;
+      if (closing_ || !failure_.ok()) return changed_.notify_all();
     }
   }
 
-  // Publishes state to the caller. True: an event waits for the caller.
-  bool Publish() {
-    counts_ = retired_;
-    for (const auto& dealer : dealers_) Add(dealer->counts(), &counts_);
-    newest_open_round_ = ledger_.newest_open_round();
-    // A command under way may post a snapshot; the next call sees the result.
-    for (uint32_t c = 0; c < dealers_.size() && commands_.empty(); ++c) {
-      waiting_snapshots_[c] = ledger_.waiting_snapshot(c);
-    }
-    for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
-    while (ledger_.has_fetched() && fetched_.size() < kFetchedMax) {
-      FetchEvent event = *ledger_.TakeFetched();
-      fetched_.push_back({.posts = posts_done_[SegmentOf(event)], .event = std::move(event)});
-    }
-    while (const std::optional<SnapshotRequest> request = ledger_.TakeRequest()) {
-      AddRequest(*request, requests_);
-    }
-    return !settled_.empty() || !fetched_.empty();
-  }
-
-  // Carries out commands, sends frames that are due, sleeps and takes incoming frames.
+  // Sends frames that are due, sleeps and takes incoming frames.
   absl::Status ServeOnce() {
-    std::vector<Command> commands;
-    bool fetched_full = false;
+    absl::Duration wait;
     {
       const std::lock_guard lock(mutex_);
-      commands.swap(commands_);
-      fetched_full = fetched_.size() >= kFetchedMax;
       if (closing_) return absl::OkStatus();
+      ReplaceMoved();
+      LONGWAVE_RETURN_IF_ERROR(RenewLost());
+      LONGWAVE_RETURN_IF_ERROR(SendDue());
+      CountBytes();
+      const absl::Time now = MonotonicNow();
+      wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
     }
-    for (Command& command : commands) LONGWAVE_RETURN_IF_ERROR(command(MonotonicNow()));
-    LONGWAVE_RETURN_IF_ERROR(RenewLost());
-    LONGWAVE_RETURN_IF_ERROR(SendDue());
-    const absl::Time now = MonotonicNow();
-    const absl::Duration wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
-    // Publishing comes before any sleep.
-    const bool to_publish = ledger_.has_settled() || (ledger_.has_fetched() && !fetched_full);
-    if (!to_publish) LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
+    LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
+    LONGWAVE_ASSIGN_OR_RETURN(std::vector<Received> received, Receive());
+    if (received.empty()) return absl::OkStatus();
+    const std::lock_guard lock(mutex_);
+    CountBytes();
+    for (const Received& each : received) {
+      NoteFound(each.connection);
+      ledger_.Take(each.connection, each.frame.header, each.frame.payload, MonotonicNow());
+    }
+    if (ledger_.has_settled() || ledger_.has_fetched()) changed_.notify_all();
+    return absl::OkStatus();
+  }
+
+  // Without the mutex: checks of large payloads take time.
+  absl::StatusOr<std::vector<Received>> Receive() {
+    std::vector<Received> received;
     for (uint32_t c = 0; c < dealers_.size(); ++c) {
-      for (;;) {
-        LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Frame> frame,
+      for (int i = 0; i < kReceivedMax; ++i) {
+        LONGWAVE_ASSIGN_OR_RETURN(std::optional<Frame> frame,
                                   dealers_[c]->Receive(absl::ZeroDuration()));
         if (!frame.has_value()) break;
-        NoteFound(c);
-        ledger_.Take(c, frame->header, frame->payload, MonotonicNow());
+        received.push_back({c, *std::move(frame)});
       }
     }
-    return absl::OkStatus();
+    return received;
+  }
+
+  // The caller of the following methods holds the mutex.
+
+  void CountBytes() {
+    counts_ = retired_;
+    for (const auto& dealer : dealers_) Add(dealer->counts(), &counts_);
   }
 
   void Replace(uint32_t connection, std::unique_ptr<Dealer> by) {
     Add(dealers_[connection]->counts(), &retired_);
     dealers_[connection] = std::move(by);
+  }
+
+  void ReplaceMoved() {
+    for (auto& [shard, dealers] : std::exchange(moved_, {})) {
+      for (uint32_t c = 0; c < dealers.size(); ++c) {
+        Replace(shard * connections_ + c, std::move(dealers[c]));
+        ledger_.Reconnected(shard * connections_ + c, MonotonicNow());
+      }
+    }
   }
 
   // Replaces the connections that the ledger counts as lost.
@@ -284,11 +228,8 @@ class ZmqExchange final : public Exchange {
     while (const std::optional<Connections::Lost> lost = ledger_.TakeLost(now)) {
       const uint32_t shard = lost->connection / connections_;
       Dealers fresh;
-      {
-        const std::lock_guard lock(mutex_);
-        LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoints_[shard], 1, keys_, &fresh));
-        ++renewals_;
-      }
+      LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoints_[shard], 1, keys_, &fresh));
+      ++renewals_;
       Replace(lost->connection, std::move(fresh.front()));
       if (!lost->is_first) continue;
       lost_at_[lost->connection] = now - lost->unanswered;
@@ -326,24 +267,16 @@ class ZmqExchange final : public Exchange {
 
   const std::unique_ptr<Waiter> waiter_;  // any thread may call Wake
   const uint32_t connections_;            // to each shard
+  const CurveKeys keys_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool closing_ = false;
   std::vector<std::string> endpoints_;
-  const CurveKeys keys_;
-  std::vector<Command> commands_;
-  std::deque<Settled> settled_;
-  struct Numbered {
-    uint64_t posts = 0;  // of the segment, at the event's fetch
-    FetchEvent event;
-  };
-  std::deque<Numbered> fetched_;
-  std::deque<SnapshotRequest> requests_;  // at most one a segment
-  std::vector<uint64_t> posts_;           // by segment; fetches too, which end the fetch before
-  std::vector<std::optional<uint32_t>> waiting_snapshots_;  // by connection: the segment
+  std::map<uint32_t, Dealers> moved_;  // by shard: connections to its new endpoint
+  WorkerLedger ledger_;
+  std::deque<Settled> settled_;  // taken from the ledger
   absl::Status failure_;
-  uint32_t newest_open_round_ = 0;
   ByteCounts counts_;
   uint64_t renewals_ = 0;
 
@@ -351,8 +284,6 @@ class ZmqExchange final : public Exchange {
   Dealers dealers_;                                 // shard by shard
   ByteCounts retired_;                              // of replaced connections
   std::vector<std::optional<absl::Time>> lost_at_;  // by connection, until it has an answer
-  WorkerLedger ledger_;
-  std::vector<uint64_t> posts_done_;  // posts_ as far as the ledger has them
   TokenBucket upload_;
   std::thread thread_;  // last: uses all of the above
 };

@@ -46,19 +46,17 @@ class Exchange {
                                                            const Layout& layout);
   virtual ~Exchange() = default;
 
-  // Returns at once. Next must have returned the segment's last contribution; otherwise the
-  // exchange ends, and Next returns the error.
+  // Returns at once, and ends a fetch of the segment. InvalidArgument: no such segment.
+  // FailedPrecondition: the segment's last contribution is not settled.
   virtual absl::Status Post(SegmentPush push) = 0;
 
   // The next settled contribution, in no particular order; nullopt within `timeout`.
-  // FailedPrecondition, and no more contributions: a shard rejected a frame (its sentence), or the
-  // caller posted to or fetched a segment with an open contribution.
+  // FailedPrecondition, and no more contributions: a shard rejected a frame (its sentence).
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
 
   // Fetches the rounds from `from_round` to `until_round` (exclusive) of a segment, or up to the
   // present: see NextFetched. A Post to the segment ends the fetch, and so does another fetch.
-  // Returns at once. A fetch of a segment with an open contribution ends the exchange.
-  // InvalidArgument: no such segment.
+  // Returns at once. Errors: as Post.
   virtual absl::Status Fetch(uint32_t segment, uint32_t from_round,
                              uint32_t until_round = kRoundNever);
 

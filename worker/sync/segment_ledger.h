@@ -73,8 +73,8 @@ struct FetchRefused {
 };
 using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
 
-// What each segment is in, contributions and fetches of missed rounds, pure: which frame is due
-// when, and the meaning of incoming frames. A part of WorkerLedger. No socket, thread or clock
+// The state of each segment, its contribution or its fetch of missed rounds, pure: which frame is
+// due when, and the meaning of incoming frames. A part of WorkerLedger. No socket, thread or clock
 // inside; times are arguments.
 //
 //   idle       Neither. Entered once a contribution is settled: its fate is known, and its round's
@@ -266,8 +266,8 @@ class SegmentLedger {
 
   const LedgerOptions options_;
   Connections* const connections_;
-  std::vector<Entry> entries_;                 // by segment
-  DueQueue contributions_due_;                 // by segment
+  std::vector<Entry> entries_;  // by segment
+  DueQueue contributions_due_;  // by segment
   std::vector<Settled> settled_;
   absl::Status failure_;                       // of a contribution
   DueQueue fetches_due_;                       // by segment

@@ -14,12 +14,8 @@ SnapshotQueue::SnapshotQueue(LedgerOptions options, Connections* connections)
 
 bool SnapshotQueue::HasRoom(uint32_t segment) const {
   if (segment >= options_.connections.size()) return false;
-  return waiting(options_.connections[segment]).value_or(segment) == segment;
-}
-
-std::optional<uint32_t> SnapshotQueue::waiting(uint32_t connection) const {
-  const std::optional<OutgoingFrame>& frame = waiting_[connection].frame;
-  return frame.has_value() ? std::make_optional(frame->header.segment()) : std::nullopt;
+  const std::optional<OutgoingFrame>& waits = waiting_[options_.connections[segment]].frame;
+  return !waits.has_value() || waits->header.segment() == segment;
 }
 
 absl::Status SnapshotQueue::Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now) {

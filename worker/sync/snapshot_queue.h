@@ -28,8 +28,6 @@ class SnapshotQueue {
 
   // True: no other segment's snapshot waits on its connection. False: also for no such segment.
   bool HasRoom(uint32_t segment) const;
-  // The segment of the snapshot that waits there.
-  std::optional<uint32_t> waiting(uint32_t connection) const;
   // Queues a snapshot to be sent once, in place of a waiting one of the segment. InvalidArgument:
   // no such segment. FailedPrecondition: no room.
   absl::Status Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);

@@ -58,18 +58,12 @@ class WorkerLedger {
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now) {
     return segments_.Fetch(segment, from_round, until_round, now);
   }
-  // The connection of a segment's frames.
-  uint32_t connection(uint32_t segment) const { return options_.connections[segment]; }
 
   // Answers a SnapshotRequest, once: a shard without the answer repeats the request. The answer
   // replaces the segment's earlier one that was not sent. InvalidArgument: no such segment.
   // FailedPrecondition: another segment's snapshot waits on its connection (see HasSnapshotRoom).
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
   bool HasSnapshotRoom(uint32_t segment) const { return snapshots_.HasRoom(segment); }
-  // The segment whose snapshot waits to be sent there.
-  std::optional<uint32_t> waiting_snapshot(uint32_t connection) const {
-    return snapshots_.waiting(connection);
-  }
 
   // Takes a verified frame from `connection`.
   void Take(uint32_t connection, const FrameHeader& header, const Buffer& payload, absl::Time now);

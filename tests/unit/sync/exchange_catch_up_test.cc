@@ -135,14 +135,13 @@ TEST_F(ExchangeCatchUpTest, ASegmentIsFetchedAnewOnceItIsUpToDate) {
   EXPECT_EQ(NextFetched(), "up to 3/1");
 }
 
-TEST_F(ExchangeCatchUpTest, AFetchOfASegmentThatContributesEndsTheExchange) {
+TEST_F(ExchangeCatchUpTest, ASegmentThatContributesIsNotFetched) {
   Start({.open = 3});
   Post(0, 3);
-  EXPECT_TRUE(exchange_->Fetch(0, 0).ok());
-  absl::StatusOr<std::optional<FetchEvent>> event = std::nullopt;
-  while (event.ok() && !event->has_value()) event = exchange_->NextFetched(absl::Seconds(1));
-  EXPECT_THAT(event.status().message(),
-              HasSubstr("wanted that its push of round 3 is settled before"));
+  const absl::Status refused = exchange_->Fetch(0, 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("wanted that its push of round 3 is settled before"));
+  EXPECT_THAT(NextSettled(), HasSubstr("3/0 accepted"));
 }
 
 TEST_F(ExchangeCatchUpTest, APushEndsAFetchWithAllThatItHadBrought) {

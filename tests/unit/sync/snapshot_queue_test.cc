@@ -43,8 +43,6 @@ TEST_F(SnapshotQueueTest, OneWaitsOnEachConnection) {
   EXPECT_TRUE(ledger_.HasSnapshotRoom(1));
   EXPECT_FALSE(ledger_.HasSnapshotRoom(2));
   EXPECT_FALSE(ledger_.HasSnapshotRoom(3)) << "no such segment";
-  EXPECT_EQ(ledger_.waiting_snapshot(0), 0u);
-  EXPECT_EQ(ledger_.waiting_snapshot(1), std::nullopt);
   EXPECT_EQ(ledger_.PostSnapshot(2, 4, Bytes("state"), now_).message(),
             "got a snapshot of segment 2, wanted that the one of segment 0 on its connection is "
             "sent before");
