@@ -169,7 +169,10 @@ class ZmqExchange final : public Exchange {
       if (closing_) return absl::OkStatus();
       ReplaceMoved();
       LONGWAVE_RETURN_IF_ERROR(RenewLost());
-      LONGWAVE_RETURN_IF_ERROR(SendDue());
+    }
+    LONGWAVE_RETURN_IF_ERROR(SendDue());
+    {
+      const std::lock_guard lock(mutex_);
       CountBytes();
       const absl::Time now = MonotonicNow();
       wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
@@ -185,6 +188,26 @@ class ZmqExchange final : public Exchange {
     }
     if (ledger_.has_settled() || ledger_.has_fetched()) changed_.notify_all();
     return absl::OkStatus();
+  }
+
+  // The caller may post between two frames.
+  absl::Status SendDue() {
+    for (;;) {
+      const std::lock_guard lock(mutex_);
+      const absl::Time now = MonotonicNow();
+      if (upload_.WaitAt(now) > absl::ZeroDuration()) return absl::OkStatus();
+      const std::optional<OutgoingFrame> frame = ledger_.Due(now);
+      if (!frame.has_value()) return absl::OkStatus();
+      Dealer& dealer = *dealers_[frame->connection];
+      const absl::Status sent = dealer.Send(frame->header, frame->payload);
+      if (absl::IsUnavailable(sent)) {
+        ledger_.Held(*frame, now + kQueuePause);
+        continue;
+      }
+      LONGWAVE_RETURN_IF_ERROR(sent);
+      upload_.Take(FrameWireBytes(frame->payload.size(), dealer.encryption()), now);
+      ledger_.Sent(*frame, now);
+    }
   }
 
   // Without the mutex: checks of large payloads take time.
@@ -245,24 +268,6 @@ class ZmqExchange final : public Exchange {
     if (!lost_at.has_value()) return;
     Log(LogLevel::kInfo, absl::StrCat("shard ", connection / connections_, " answers again, after ",
                                       Seconds(MonotonicNow() - *lost_at)));
-  }
-
-  absl::Status SendDue() {
-    for (;;) {
-      const absl::Time now = MonotonicNow();
-      if (upload_.WaitAt(now) > absl::ZeroDuration()) return absl::OkStatus();
-      const std::optional<OutgoingFrame> frame = ledger_.Due(now);
-      if (!frame.has_value()) return absl::OkStatus();
-      Dealer& dealer = *dealers_[frame->connection];
-      const absl::Status sent = dealer.Send(frame->header, frame->payload);
-      if (absl::IsUnavailable(sent)) {
-        ledger_.Held(*frame, now + kQueuePause);
-        continue;
-      }
-      LONGWAVE_RETURN_IF_ERROR(sent);
-      upload_.Take(FrameWireBytes(frame->payload.size(), dealer.encryption()), now);
-      ledger_.Sent(*frame, now);
-    }
   }
 
   const std::unique_ptr<Waiter> waiter_;  // any thread may call Wake
