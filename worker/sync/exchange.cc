@@ -303,7 +303,7 @@ absl::Status Exchange::Fetch(uint32_t, uint32_t, uint32_t) { return Unimplemente
 absl::StatusOr<std::optional<FetchEvent>> Exchange::NextFetched(absl::Duration) {
   return Unimplemented("catching up");
 }
-absl::Status Exchange::PostSnapshot(uint32_t, uint32_t, Buffer) {
+absl::Status Exchange::PostSnapshot(uint32_t, uint32_t, Buffer) {  // NOLINT: others move it
   return Unimplemented("snapshots");
 }
 absl::Status Exchange::SetEndpoints(const std::vector<std::string>&) {

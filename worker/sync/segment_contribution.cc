@@ -13,9 +13,10 @@ absl::Status SegmentLedger::Post(SegmentPush push, absl::Time now) {
   LONGWAVE_RETURN_IF_ERROR(CheckFree("push", segment));
   StopFetch(segment, now);
   Entry& entry = entries_[segment];
-  entry.kept.erase(entry.kept.begin(), entry.kept.lower_bound(push.round));
+  const uint32_t round = push.round;
+  entry.kept.erase(entry.kept.begin(), entry.kept.lower_bound(round));
   entry = {.stage = Stage::kUnsent,
-           .settled_next = push.round,
+           .settled_next = round,
            .kept = std::move(entry.kept),
            .merged_bytes = entry.merged_bytes,
            .push = std::move(push)};
