@@ -34,27 +34,10 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
       run_seed_(config.run.seed),
       flops_per_token_(config.model.kind == "gpt" ? GptFlopsPerToken(config.model) : 0),
       host_(host),
-      train_loss_(metrics_.gauge("longwave_worker_train_loss")),
-      validation_loss_(metrics_.gauge("longwave_worker_validation_loss")),
-      learning_rate_(metrics_.gauge("longwave_worker_learning_rate")),
-      gradient_norm_(metrics_.gauge("longwave_worker_gradient_norm")),
-      round_(metrics_.gauge("longwave_worker_round")),
-      rounds_behind_(metrics_.gauge("longwave_worker_rounds_behind")),
-      compute_ratio_(metrics_.gauge("longwave_worker_compute_ratio")),
       steps_(metrics_.counter("longwave_worker_steps_total")),
-      tokens_(metrics_.counter("longwave_worker_tokens_total")),
       rounds_(metrics_.counter("longwave_worker_rounds_total")),
-      accepted_(metrics_.counter("longwave_worker_pushes_total", {"accepted"})),
-      late_(metrics_.counter("longwave_worker_pushes_total", {"late"})),
-      unknown_(metrics_.counter("longwave_worker_pushes_total", {"unknown"})),
       ddp_bytes_(metrics_.counter("longwave_worker_ddp_bytes_total")),
       diloco_bytes_(metrics_.counter("longwave_worker_diloco_bytes_total")),
-      catch_ups_(metrics_.counter("longwave_worker_catch_ups_total")),
-      repairs_(metrics_.counter("longwave_worker_repairs_total")),
-      snapshots_sent_(metrics_.counter("longwave_worker_snapshots_sent_total")),
-      renewals_(metrics_.counter("longwave_worker_connections_renewed_total")),
-      checkpoints_(metrics_.counter("longwave_worker_checkpoints_total")),
-      checkpoint_failures_(metrics_.counter("longwave_worker_checkpoint_failures_total")),
       step_seconds_(metrics_.histogram("longwave_worker_step_seconds")),
       sync_seconds_(metrics_.histogram("longwave_worker_sync_seconds")),
       ranks_(ranks),
@@ -89,13 +72,14 @@ void WorkerMetrics::Show(const WorkerState& state) {
         WorkerPhase::kJoining}) {
     metrics_.gauge("longwave_worker_state", {Name(phase)}).Set(state.phase == phase);
   }
-  round_.Set(state.round);
-  train_loss_.Set(state.train_loss);
+  metrics_.gauge("longwave_worker_round").Set(state.round);
+  metrics_.gauge("longwave_worker_train_loss").Set(state.train_loss);
   const double tokens = static_cast<double>(state.tokens - before_.tokens);
-  tokens_.Show(tokens);
+  metrics_.counter("longwave_worker_tokens_total").Show(tokens);
   metrics_.counter("longwave_worker_model_flops_total").Show(flops_per_token_ * tokens);
   const double seconds = state.seconds_computing + state.seconds_syncing;
-  if (seconds > 0) compute_ratio_.Set(state.seconds_computing / seconds);
+  if (seconds > 0)
+    metrics_.gauge("longwave_worker_compute_ratio").Set(state.seconds_computing / seconds);
   const auto show = [&](const char* name, const char* direction, uint64_t ByteCounts::*bytes) {
     metrics_.counter(name, {direction})
         .Show(static_cast<double>(state.bytes.*bytes - before_.bytes.*bytes));
@@ -115,7 +99,8 @@ void WorkerMetrics::StepDone(absl::Duration took) {
 void WorkerMetrics::RoundDone(uint32_t round, uint32_t newest_open) {
   rounds_.Add();
   diloco_bytes_.Add(kBytesOfAParameter * static_cast<double>(layout_->parameter_count()));
-  rounds_behind_.Set(newest_open > round + 1 ? newest_open - round - 1 : 0);
+  metrics_.gauge("longwave_worker_rounds_behind")
+      .Set(newest_open > round + 1 ? newest_open - round - 1 : 0);
 }
 
 void WorkerMetrics::ShowDevice(const KernelOps& ops) {
@@ -142,12 +127,15 @@ void WorkerMetrics::OnPush(const SegmentPush& push, const EncodeReport& report) 
 }
 
 void WorkerMetrics::ShowCore(const WorkerCore::Counts& counts) {
-  accepted_.Show(static_cast<double>(counts.accepted));
-  late_.Show(static_cast<double>(counts.late));
-  unknown_.Show(static_cast<double>(counts.unknown));
-  catch_ups_.Show(static_cast<double>(counts.catch_ups));
-  repairs_.Show(static_cast<double>(counts.repairs));
-  snapshots_sent_.Show(static_cast<double>(counts.snapshots_sent));
+  metrics_.counter("longwave_worker_pushes_total", {"accepted"})
+      .Show(static_cast<double>(counts.accepted));
+  metrics_.counter("longwave_worker_pushes_total", {"late"}).Show(static_cast<double>(counts.late));
+  metrics_.counter("longwave_worker_pushes_total", {"unknown"})
+      .Show(static_cast<double>(counts.unknown));
+  metrics_.counter("longwave_worker_catch_ups_total").Show(static_cast<double>(counts.catch_ups));
+  metrics_.counter("longwave_worker_repairs_total").Show(static_cast<double>(counts.repairs));
+  metrics_.counter("longwave_worker_snapshots_sent_total")
+      .Show(static_cast<double>(counts.snapshots_sent));
 }
 
 void WorkerMetrics::OnSettled(const Settled& settled) {
@@ -207,10 +195,10 @@ void WorkerMetrics::ShowFigures(const std::vector<double>& figures) {
 }
 
 void WorkerMetrics::ShowCheckpoints(uint64_t written, uint64_t failed) {
-  if (static_cast<double>(written) > checkpoints_.value())
+  if (static_cast<double>(written) > metrics_.counter("longwave_worker_checkpoints_total").value())
     checkpoint_at_ns_.store(absl::ToUnixNanos(MonotonicNow()), std::memory_order_relaxed);
-  checkpoints_.Show(static_cast<double>(written));
-  checkpoint_failures_.Show(static_cast<double>(failed));
+  metrics_.counter("longwave_worker_checkpoints_total").Show(static_cast<double>(written));
+  metrics_.counter("longwave_worker_checkpoint_failures_total").Show(static_cast<double>(failed));
 }
 
 }  // namespace longwave

@@ -58,9 +58,13 @@ class WorkerMetrics {
   // comes back.
   void ContinueFrom(const WorkerState& state);
   void Show(const WorkerState& state);
-  void ShowLearningRate(double learning_rate) { learning_rate_.Set(learning_rate); }
-  void ShowGradientNorm(double norm) { gradient_norm_.Set(norm); }
-  void ShowValidationLoss(double loss) { validation_loss_.Set(loss); }
+  void ShowLearningRate(double learning_rate) {
+    metrics_.gauge("longwave_worker_learning_rate").Set(learning_rate);
+  }
+  void ShowGradientNorm(double norm) { metrics_.gauge("longwave_worker_gradient_norm").Set(norm); }
+  void ShowValidationLoss(double loss) {
+    metrics_.gauge("longwave_worker_validation_loss").Set(loss);
+  }
   void StepDone(absl::Duration took);
   // newest_open: the newest known open round of any segment.
   void RoundDone(uint32_t round, uint32_t newest_open);
@@ -81,7 +85,9 @@ class WorkerMetrics {
 
   // Totals since the process began.
   void ShowCore(const WorkerCore::Counts& counts);
-  void ShowRenewals(uint64_t count) { renewals_.Show(static_cast<double>(count)); }
+  void ShowRenewals(uint64_t count) {
+    metrics_.counter("longwave_worker_connections_renewed_total").Show(static_cast<double>(count));
+  }
   void ShowCheckpoints(uint64_t written, uint64_t failed);
 
  private:
@@ -108,27 +114,10 @@ class WorkerMetrics {
 
   WorkerState before_;             // counts of earlier processes
   std::vector<Counter*> seconds_;  // by Phase
-  Gauge& train_loss_;
-  Gauge& validation_loss_;
-  Gauge& learning_rate_;
-  Gauge& gradient_norm_;
-  Gauge& round_;
-  Gauge& rounds_behind_;
-  Gauge& compute_ratio_;
   Counter& steps_;
-  Counter& tokens_;
   Counter& rounds_;
-  Counter& accepted_;
-  Counter& late_;
-  Counter& unknown_;
   Counter& ddp_bytes_;
   Counter& diloco_bytes_;
-  Counter& catch_ups_;
-  Counter& repairs_;
-  Counter& snapshots_sent_;
-  Counter& renewals_;
-  Counter& checkpoints_;
-  Counter& checkpoint_failures_;
   Histogram& step_seconds_;
   Histogram& sync_seconds_;
 
