@@ -114,6 +114,9 @@ Rows SyncRows() {
       CounterRow(
           "longwave_worker_catch_ups_total",
           "Times that it has caught up with a run that was ahead, since this process began."),
+      CounterRow("longwave_worker_skipped_steps_total",
+                 "Inner steps of the run that it has not taken because it was behind, since this "
+                 "process began."),
       CounterRow("longwave_worker_repairs_total",
                  "Times that it has fetched segments anew because its replica differed, since this "
                  "process began."),

@@ -83,8 +83,10 @@ def dashboard():
               "would lose of its residual in a crash.",
               [target(s("worker_checkpoint_age_seconds"), "{{worker}}")], unit="s", low=0, width=8),
         lines("Catching up and repairs", "Times that each worker has caught up with a run that was ahead, "
-              "and that it has fetched segments anew because its replica differed, in each interval.",
+              "the inner steps of the run that it has left out because it was behind, and that it has fetched "
+              "segments anew because its replica differed, in each interval.",
               [target(increase(s("worker_catch_ups_total")), "{{worker}} caught up"),
+               target(increase(s("worker_skipped_steps_total")), "{{worker}} steps left out"),
                target(increase(s("worker_repairs_total")), "{{worker}} repaired")], low=0, width=8),
         lines("Silence of the coordinator", "Time since the coordinator has answered each worker. It trains "
               "on meanwhile, but no round ends.",

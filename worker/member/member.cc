@@ -154,6 +154,7 @@ absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, double loss)
   const uint64_t next = core_.step();
   absl::StatusOr<bool> trains = GoOn();
   skipped_steps_ = core_.step() - std::min(next, core_.step());
+  metrics_.StepsSkipped(skipped_steps_);
   return trains;
 }
 

@@ -66,6 +66,9 @@ class WorkerMetrics {
     metrics_.gauge("longwave_worker_validation_loss").Set(loss);
   }
   void StepDone(absl::Duration took);
+  void StepsSkipped(uint64_t count) {
+    metrics_.counter("longwave_worker_skipped_steps_total").Add(static_cast<double>(count));
+  }
   // newest_open: the newest known open round of any segment.
   void RoundDone(uint32_t round, uint32_t newest_open);
   void ShowDevice(const KernelOps& ops);

@@ -271,6 +271,10 @@ TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
   ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
   EXPECT_THAT(sleeper.rounds(), ElementsAre(0, 3, 4, 5));
   EXPECT_EQ(sleeper.replica.batches.size(), 4u + 6);
+  // With those that it took and was late with, the run's steps.
+  EXPECT_EQ(sleeper.metrics.counter("longwave_worker_skipped_steps_total").value() +
+                sleeper.metrics.counter("longwave_worker_steps_total").value(),
+            config_.run.steps);
   // After the round that it was late for it has the others' state, not its own.
   EXPECT_EQ(sleeper.host.reports[0].segment_hashes, other.host.reports[0].segment_hashes);
 }
