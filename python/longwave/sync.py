@@ -101,7 +101,7 @@ class Sync:
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
         self._finalizer = weakref.finalize(self, _leave, self._member)
         try:
-            self._begin(list(trained.values()), alias)
+            self._begin(list(trained.values()), alias, place.coordinator)
         except BaseException as error:
             # The run was over before this worker had caught up, or it is to end: finish() has the reason.
             if not _is_stop(error):
@@ -114,7 +114,7 @@ class Sync:
             self._hook = optimizer.register_step_post_hook(_weakly(self))
         self._old_handler = self._handle_termination()
 
-    def _begin(self, parameters: List[torch.nn.Parameter], alias: bool) -> None:
+    def _begin(self, parameters: List[torch.nn.Parameter], alias: bool, coordinator: str) -> None:
         run = self._member.run
         self._takes_gradient = bool(run.takes_gradient)
         self._sends_gradient = bool(run.sends_gradient)
@@ -123,8 +123,14 @@ class Sync:
         self._loop.replica = self._replica
         with self._replica.on_device():
             events = self._member.begin(*self._replica.addresses())
-        if events & _library.OVER:  # the worker has caught up with a run that is over
+        if events & _library.OVER:  # the worker has caught up with a run that is over, or has come after its end
             self._take(events)
+            if not self.moved:
+                warnings.warn(
+                    "the run is finished: the parameters are this process's own, not the run's. `longwave weights "
+                    f"{coordinator} --out FILE` says where the run's weights are",
+                    stacklevel=3,
+                )
             return
         self._loop.load(self._member)
         # In the middle of a loop's step, the states lack the loop's work after optimizer.step().

@@ -145,6 +145,19 @@ TEST_F(AbiNode, SyncsAtEachRankTheElementsThatItOwns) {
   EXPECT_EQ(run.status().phase, RunPhase::kFinished);
 }
 
+TEST_F(AbiNode, HearsAtAllRanksOfARunThatWasFinishedBeforeAsOver) {
+  TestRun run({"run.workers=1", "run.steps=25", "sync.segment_tiles=1"});
+  for (const int begun : {0, static_cast<int>(LW_OVER)}) {
+    Run(run.address(), [begun](Rank& rank) {
+      ASSERT_EQ(rank.joined, LW_OK) << rank.error;
+      int events = rank.Begin();
+      EXPECT_EQ(events, begun) << lw_error();
+      while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(rank.member, 1, 0);
+      EXPECT_EQ(lw_finish(rank.member), LW_OK) << lw_error();
+    });
+  }
+}
+
 TEST_F(AbiNode, HasRankZerosReasonAtAllRanksWhereItGetsNoConfiguration) {
   std::string errors[kRanks];
   Run("127.0.0.1:1", [&](Rank& rank) {

@@ -8,6 +8,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -180,6 +181,24 @@ TEST_F(OneMember, HearsBeforehandWhichStepsSync) {
   EXPECT_EQ(Stats().members, 1u);
   EXPECT_EQ(Stats().writes_weights, 1);
   EXPECT_EQ(lw_finish(member_), LW_OK) << lw_error();
+}
+
+TEST_F(OneMember, HearsOfARunThatWasFinishedBeforeAsOver) {
+  ASSERT_EQ(Join(), LW_OK) << lw_error();
+  int events = Begin();
+  while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member_, /*loss=*/1, 0);
+  ASSERT_EQ(lw_finish(member_), LW_OK) << lw_error();
+  lw_close(std::exchange(member_, nullptr));
+
+  ASSERT_EQ(Join(), LW_OK) << lw_error();
+  theta_[1] = 7;
+  EXPECT_EQ(Begin(), LW_OVER) << lw_error();
+  EXPECT_EQ(theta_[1], 7);
+  EXPECT_EQ(lw_step(member_, 1, 0), LW_INVALID);
+  EXPECT_EQ(Stats().step, 25u);
+  EXPECT_EQ(Stats().round, 2u);
+  EXPECT_EQ(lw_finish(member_), LW_OK) << lw_error();
+  EXPECT_EQ(Stats().step, 25u);
 }
 
 TEST_F(OneMember, SaysWhatWasWrong) {

@@ -174,6 +174,15 @@ class Ranks(NodeCase):
             self.assertIn(f"rank {rank} waits 1800 s at first\n", output)
             self.assertIn(f"rank {rank} waits 5 s\n", output)
 
+    def test_a_node_that_comes_to_a_finished_run_is_done_at_all_ranks(self):
+        address = self.cluster(run__start="member")
+        self.assert_one_model(self.node(2, address, "node", "ddp"), ranks=[2])
+        late = self.node(2, address, "late", "ddp")
+        status, output, errors = late.finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertEqual(len(re.findall(r"rank \d ends 40 weights", output)), 2, output)
+        self.assertEqual(errors.count("the run is finished: the parameters are this process's own"), 2, errors)
+
     def test_a_pause_may_take_longer_than_the_heartbeat_timeout(self):
         address = self.cluster(run__start="member", cluster__heartbeat_timeout_s=3)
         self.assert_one_model(self.node(2, address, "node", "plain-alone-pause"), ranks=[2])

@@ -212,6 +212,28 @@ class OneWorker(SyncCase):
         self.assertEqual(caught.exception.status, "data")
         self.await_coordinator("the loss is nan at step 0")
 
+    def test_a_run_that_was_finished_before_is_done_and_leaves_the_parameters(self):
+        address = self.cluster()
+        self.assertEqual(len(self.steps_until_done(address)), 40)
+        for alias in (False, True):
+            model = perceptron(seed=1)
+            own = weights(model)
+            with self.assertWarnsRegex(UserWarning, f"run is finished: .* not the run's.*longwave weights {address}") as caught:
+                sync = longwave.Sync(model, None, address, name="late", alias=alias)
+            self.assertEqual(caught.filename, __file__)
+            for _ in range(2):  # the second time after finish()
+                self.assertEqual((sync.done, sync.moved, sync.writes_weights), (True, False, False))
+                self.assertEqual((sync.step_number, sync.steps, sync.round, sync.rounds), (40, 40, 4, 4))
+                self.assertIn("external", sync.configuration)
+                sync.step()
+                sync.finish()
+            self.assertTrue(torch.equal(weights(model), own))
+
+    def steps_until_done(self, address):
+        model = perceptron()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        return train(model, optimizer, longwave.Sync(model, optimizer, address, name="one"))
+
     def test_an_exception_in_the_loop_is_told_to_the_run(self):
         address = self.cluster()
         with self.assertRaises(ZeroDivisionError):

@@ -143,7 +143,20 @@ std::vector<float> AbiMember::WholeStart() const {
 
 absl::Status AbiMember::Register() {
   const bool is_whole = start_.size() == place_->layout().parameter_count();
-  return (is_whole ? place_->Join(start_) : place_->Join(WholeStart())).status();
+  const absl::Status joined =
+      (is_whole ? place_->Join(start_) : place_->Join(WholeStart())).status();
+  // All ranks of a node have the coordinator's refusal, and rank 0 asks for its reason.
+  if (!absl::IsFailedPrecondition(joined)) return joined;
+  std::string finished = place_->EndOfRun() == RunPhase::kFinished ? "y" : "n";
+  if (link_.has_value()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                              link_->AllGather(finished, kStartPatience));
+    finished = all[0];
+  }
+  was_finished_ = finished == "y";
+  if (!was_finished_) return joined;
+  if (rank_.rank == 0) Log(LogLevel::kInfo, std::string(joined.message()));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
@@ -153,8 +166,9 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   const Exec exec{.stream = arrays.stream, .threads = static_cast<int>(config_.train.threads)};
   LONGWAVE_RETURN_IF_ERROR(ReadStart(arrays, *ops, exec));
   trained_ = interruptible_.Run([&] { return Register(); });
-  turn_ = trained_.ok() ? Turn::kBegun : Turn::kRefused;
+  turn_ = trained_.ok() && !was_finished_ ? Turn::kBegun : Turn::kRefused;
   LONGWAVE_RETURN_IF_ERROR(trained_);
+  if (was_finished_) return LW_OVER;
   // From here on the coordinator knows this worker, and must hear of its end.
   absl::StatusOr<MemberParts> parts = absl::UnknownError("has not begun");
   const absl::Status begun = interruptible_.Run([&] {
@@ -258,10 +272,11 @@ lw_run AbiMember::Describe() const {
 lw_figures AbiMember::Figures() const {
   lw_figures figures{.size = sizeof(lw_figures), .members = place_->members()};
   figures.writes_weights = writes_weights_;
+  figures.step = was_finished_ ? config_.run.steps : 0;
+  if (member_.has_value()) figures.step = member_->step();
+  figures.round = figures.step / config_.sync.inner_steps;
   if (!member_.has_value()) return figures;
   const WorkerState& state = member_->stats();
-  figures.step = member_->step();
-  figures.round = figures.step / config_.sync.inner_steps;
   figures.skipped_steps = skipped_;
   figures.tokens = state.tokens;
   figures.bytes_pushed = state.bytes.pushed;

@@ -68,7 +68,7 @@ class AbiMember final : private TrainingLoop {
   void Exit() { is_busy_.store(false, std::memory_order_release); }
 
  private:
-  // The last call. kRefused: the run did not admit this worker in Begin.
+  // The last call. kRefused: the run did not admit this worker in Begin, or was finished.
   enum class Turn : uint8_t { kJoined, kRefused, kBegun, kTraining, kDone, kClosed };
 
   AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest);
@@ -84,6 +84,7 @@ class AbiMember final : private TrainingLoop {
   absl::Status ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec);
   // start_ where the elements lie in the flat array, and zeros elsewhere.
   std::vector<float> WholeStart() const;
+  // OK also, with was_finished_, if the run is finished.
   absl::Status Register();
   // Handles the result of the member's Begin or StepDone.
   absl::StatusOr<int> After(const absl::StatusOr<bool>& trains);
@@ -108,6 +109,7 @@ class AbiMember final : private TrainingLoop {
   uint64_t saved_step_ = 0;        // the step at which the loaded blobs were saved
   std::vector<NamedBlob> loaded_;  // cleared by the first step
   bool writes_weights_ = false;
+  bool was_finished_ = false;  // the run, before Begin
   std::atomic<bool> is_busy_ = false;
 };
 

@@ -156,7 +156,8 @@ enum lw_event {
   LW_MOVED = 1,   /* theta has changed since the step: a merged update, or the run's present */
   LW_SKIPPED = 2, /* the run has gone on without this worker: lw_stats has the skipped steps */
   LW_SYNCS = 4,   /* the next lw_step reads or changes theta; without it, it does not */
-  LW_OVER = 8     /* no further step: the run is over, and theta is its last state */
+  LW_OVER = 8     /* no further step: the run is over, and theta is its last state; without
+                   * LW_MOVED, of lw_begin: it was finished before, and theta is the caller's */
 };
 
 /* Registers and waits until the run begins. A worker that comes late, or back, catches up to the
