@@ -94,7 +94,9 @@ absl::StatusOr<std::unique_ptr<NodeTensors>> Ranks::OpenTensors(const Layout* la
 
 bool ReportsError(uint32_t rank, const absl::Status& ended) {
   if (rank == 0) return true;
-  return !absl::IsUnavailable(ended) && !absl::StartsWith(ended.message(), "rank ");
+  // Aborted: the coordinator's reason, which all ranks have.
+  return !absl::IsUnavailable(ended) && !absl::IsAborted(ended) &&
+         !absl::StartsWith(ended.message(), "rank ");
 }
 
 }  // namespace longwave

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -187,6 +188,26 @@ TEST_F(AbiNode, LeavesWithoutAFailureWhereItsRanksAreAtDifferentSteps) {
     EXPECT_FALSE(IsOver(run.status().phase)) << run.status().failure;
   }
   std::filesystem::remove_all(state_dir_);
+}
+
+// As where a step hangs for longer than the heartbeat timeout: rank 0 leaves, and the others go on.
+TEST_F(AbiNode, HasTheCoordinatorsReasonAtAllRanksWhereTheRunGoesOnWithoutIt) {
+  TestRun run(
+      {"run.workers=1", "run.steps=25", "sync.segment_tiles=1", "cluster.heartbeat_timeout_s=1"});
+  std::string errors[kRanks];
+  Run(run.address(), [&](Rank& rank) {
+    ASSERT_EQ(rank.joined, LW_OK) << rank.error;
+    ASSERT_GE(rank.Begin(), 0) << lw_error();
+    int events = lw_step(rank.member, 1, 0);
+    ASSERT_GE(events, 0) << lw_error();
+    while (run.status().epoch == 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while (events >= 0) events = lw_step(rank.member, 1, 0);
+    EXPECT_EQ(events, LW_STOPPED) << lw_error();
+    EXPECT_EQ(lw_finish(rank.member), LW_ENDED);
+    errors[rank.rank] = lw_error();
+  });
+  EXPECT_EQ(errors[1], errors[0]);
+  EXPECT_NE(errors[0], "");
 }
 
 // The members' bytes: first weights, residual, anchor and velocity. All ranks together have what a

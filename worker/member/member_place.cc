@@ -188,17 +188,20 @@ class MemberPlaceImpl final : public MemberPlace {
   }
 
   absl::Status End(const absl::Status& trained) override {
-    if (!IsFirst()) return absl::IsCancelled(trained) ? absl::OkStatus() : trained;
+    const bool failed = !trained.ok() && !absl::IsCancelled(trained);
+    // The coordinator's reason is that of all ranks.
+    if (!IsFirst()) return failed ? trained : node_->ended().value_or(absl::OkStatus());
     // A rank that has ended or hangs ends the process of the whole node, which comes back.
     if (node_.has_value() && absl::IsUnavailable(trained)) {
       session_->Leave();
       return trained;
     }
-    if (!trained.ok() && !absl::IsCancelled(trained)) {
+    if (failed) {
       session_->Fail(std::string(trained.message()));
       return trained;
     }
-    if (const std::optional<absl::Status> ended = session_->ended()) return *ended;
+    const auto ended = node_.has_value() ? node_->ended() : session_->ended();
+    if (ended.has_value()) return *ended;
     // The session has not ended: the coordinator has exited, or a signal requested the stop. In the
     // second case the run must not wait for this worker.
     if (!trained.ok()) session_->Leave();
@@ -223,7 +226,7 @@ class MemberPlaceImpl final : public MemberPlace {
   absl::StatusOr<Node::Start> AwaitStart() {
     if (!IsFirst()) return node_->Share(Node::Start{});
     const auto start = StartOfFirst();
-    return node_.has_value() ? node_->Share(start) : start;
+    return node_.has_value() ? node_->Share(start, session_->ended()) : start;
   }
   absl::StatusOr<Node::Start> StartOfFirst() {
     LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start,

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "worker/member/session.h"
 
 namespace longwave {
 namespace {
@@ -79,9 +80,9 @@ Node::Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::D
       rank_(link->node()),
       owned_(SegmentsOfRank(*layout, rank_.rank, rank_.ranks)) {}
 
-void Node::Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint64_t process) {
+void Node::Open(std::unique_ptr<Exchange> exchange, Session* session, uint64_t process) {
   exchange_ = std::move(exchange);
-  control_ = control;
+  session_ = session;
   process_ = process;
 }
 
@@ -95,12 +96,12 @@ NodeMessage Node::Message(Meeting meeting, const absl::Status& status) const {
     message.bytes = exchange_->counts();
     message.renewals = exchange_->renewals();
   }
-  if (control_ == nullptr) return message;
+  if (session_ == nullptr) return message;
   message.now = MonotonicNow();
-  message.directive = control_->directive();
-  message.has_ended = control_->has_ended();
-  message.stop_requested |= control_->stop_requested();
-  message.endpoints = control_->TakeNewEndpoints();
+  message.directive = session_->directive();
+  message.stop_requested |= session_->stop_requested();
+  message.ended = session_->ended();  // after the stop, which the session's end requests
+  message.endpoints = session_->TakeNewEndpoints();
   return message;
 }
 
@@ -130,7 +131,6 @@ absl::StatusOr<std::vector<NodeMessage>> Node::Meet(const NodeMessage& mine,
   const NodeMessage& first = messages->front();
   now_ = first.now;
   directive_ = first.directive;
-  has_ended_ = first.has_ended;
   if (first.endpoints.has_value()) endpoints_ = first.endpoints;
   return messages;
 }
@@ -140,13 +140,14 @@ absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage&
   const Meeting meeting = mine.meeting;
   const absl::Status own = mine.status;
   absl::StatusOr<std::vector<std::string>> gathered = link_->AllGather(Encode(mine), patience);
-  LONGWAVE_RETURN_IF_ERROR(own);
-  LONGWAVE_RETURN_IF_ERROR(gathered.status());
+  if (!gathered.ok()) return own.ok() ? gathered.status() : own;
   LONGWAVE_CHECK(gathered->size() == rank_.ranks);
   std::vector<NodeMessage> messages;
   for (const std::string& bytes : *gathered) {
     LONGWAVE_ASSIGN_OR_RETURN(messages.emplace_back(), DecodeNodeMessage(bytes));
   }
+  ended_ = messages[0].ended;
+  LONGWAVE_RETURN_IF_ERROR(own);
   for (uint32_t r = 0; r < messages.size(); ++r) {
     const NodeMessage& message = messages[r];
     if (!message.status.ok()) {
@@ -162,8 +163,10 @@ absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage&
   return messages;
 }
 
-absl::StatusOr<Node::Start> Node::Share(const absl::StatusOr<Start>& mine) {
+absl::StatusOr<Node::Start> Node::Share(const absl::StatusOr<Start>& mine,
+                                        std::optional<absl::Status> ended) {
   NodeMessage message = Message(Meeting::kStart, mine.status());
+  message.ended = std::move(ended);
   if (mine.ok()) {
     message.run = mine->run;
     message.worker = mine->worker;
@@ -291,19 +294,19 @@ absl::Status Node::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_r
 }
 
 absl::Duration Node::coordinator_silence() const {
-  return control_ == nullptr ? absl::ZeroDuration() : control_->coordinator_silence();
+  return session_ == nullptr ? absl::ZeroDuration() : session_->coordinator_silence();
 }
 
 void Node::SetState(const WorkerState& state) {
-  if (control_ != nullptr) control_->SetState(state);
+  if (session_ != nullptr) session_->SetState(state);
 }
 
 void Node::Report(RoundReport report) {
-  if (control_ != nullptr) control_->Report(std::move(report));
+  if (session_ != nullptr) session_->Report(std::move(report));
 }
 
 void Node::SetReadyRound(uint32_t round) {
-  if (control_ != nullptr) control_->SetReadyRound(round);
+  if (session_ != nullptr) session_->SetReadyRound(round);
 }
 
 std::optional<std::vector<std::string>> Node::TakeNewEndpoints() {
@@ -311,12 +314,12 @@ std::optional<std::vector<std::string>> Node::TakeNewEndpoints() {
 }
 
 void Node::Finish(const FinalReport& report) {
-  if (control_ != nullptr) control_->Finish(report);
+  if (session_ != nullptr) session_->Finish(report);
 }
 
 absl::StatusOr<bool> Node::AwaitEnd(absl::Duration patience) {
   const absl::StatusOr<bool> own =
-      control_ == nullptr ? absl::StatusOr<bool>(false) : control_->AwaitEnd(patience);
+      session_ == nullptr ? absl::StatusOr<bool>(false) : session_->AwaitEnd(patience);
   NodeMessage message = Message(Meeting::kEnd, own.status());
   message.hashes = {own.value_or(false) ? 1u : 0u};
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message));

@@ -24,6 +24,8 @@
 
 namespace longwave {
 
+class Session;
+
 // A rank's place in a node: several processes of one machine, each with a device, that are one
 // member of the run. Each rank has the core of the whole member, and the pipeline and the exchange
 // of its own segments. The ranks meet after every inner step and whenever the member waits, and
@@ -50,8 +52,8 @@ class Node final : public Exchange, public ControlPlane {
   // after Open; null: not measured.
   Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::Duration patience,
        Histogram* meeting_seconds = nullptr);
-  // From here on the meetings carry the exchange's events. control: rank 0's; null at others.
-  void Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint64_t process);
+  // From here on the meetings carry the exchange's events. session: rank 0's; null at others.
+  void Open(std::unique_ptr<Exchange> exchange, Session* session, uint64_t process);
   // on_hang: called if the loop does not come back from an inner step (LoopWatch).
   void Watch(std::function<void(absl::Duration)> on_hang) {
     watch_ = std::make_unique<LoopWatch>(patience_, std::move(on_hang));
@@ -75,8 +77,9 @@ class Node final : public Exchange, public ControlPlane {
   // The time of the last meeting at rank 0, which all cores have.
   absl::Time now() const { return now_; }
 
-  // Rank 0's, as soon as it has it, however long that takes.
-  absl::StatusOr<Start> Share(const absl::StatusOr<Start>& mine);
+  // Rank 0's, as soon as it has it, however long that takes. ended: of rank 0's session.
+  absl::StatusOr<Start> Share(const absl::StatusOr<Start>& mine,
+                              std::optional<absl::Status> ended = std::nullopt);
   // The hashes of all segments, from each rank's own.
   absl::StatusOr<std::vector<uint64_t>> Hashes(std::vector<uint64_t> own);
   absl::Duration patience() const { return patience_; }
@@ -122,7 +125,9 @@ class Node final : public Exchange, public ControlPlane {
   // ControlPlane, as of the last meeting.
   Directive directive() const override { return directive_; }
   bool stop_requested() const override { return stop_requested_; }
-  bool has_ended() const override { return has_ended_; }
+  bool has_ended() const override { return ended_.has_value(); }
+  // How rank 0's session has ended (SessionCore::ended), equal at all ranks.
+  const std::optional<absl::Status>& ended() const { return ended_; }
   absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
@@ -138,7 +143,7 @@ class Node final : public Exchange, public ControlPlane {
   absl::StatusOr<std::vector<NodeMessage>> Meet(const NodeMessage& mine) {
     return Meet(mine, patience_);
   }
-  // Without effect on this object.
+  // Changes nothing but ended_, which all ranks have also where the meeting fails.
   absl::StatusOr<std::vector<NodeMessage>> GatherMessages(const NodeMessage& mine,
                                                           absl::Duration patience);
   NodeMessage Message(Meeting meeting, const absl::Status& status = absl::OkStatus()) const;
@@ -154,14 +159,14 @@ class Node final : public Exchange, public ControlPlane {
   const SegmentRange owned_;
   uint64_t process_ = 0;
   std::unique_ptr<Exchange> exchange_;
-  ControlPlane* control_ = nullptr;
+  Session* session_ = nullptr;
   absl::Status failure_;  // of the first meeting that failed
 
   // Of the last meeting.
   absl::Time now_;
   Directive directive_;
   bool stop_requested_ = false;
-  bool has_ended_ = false;
+  std::optional<absl::Status> ended_;
   uint32_t newest_open_round_ = 0;
   ByteCounts bytes_;
   uint64_t renewals_ = 0;

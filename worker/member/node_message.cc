@@ -173,7 +173,7 @@ void Fields(Archive& archive, Message& m) {
     Each(archive, repair.round);
     List(archive, repair.segments, number);
   });
-  Each(archive, m.has_ended);
+  Maybe(archive, m.ended, [&](auto& ended) { Statuses(archive, ended); });
   Maybe(archive, m.endpoints, [&](auto& endpoints) { List(archive, endpoints, number); });
   Each(archive, m.run, m.worker, m.process, m.public_key, m.secret_key);
 }

@@ -39,7 +39,7 @@ struct NodeMessage {
   // Rank 0 alone fills these in: its session is the node's.
   absl::Time now;
   Directive directive;
-  bool has_ended = false;
+  std::optional<absl::Status> ended;                  // the session, see SessionCore::ended
   std::optional<std::vector<std::string>> endpoints;  // of the shards, if new
   uint64_t run = 0;
   uint32_t worker = 0;

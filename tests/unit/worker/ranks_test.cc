@@ -47,5 +47,11 @@ TEST(Ranks, ThatHaveDevicesOfOtherKindsAreRefusedInASentence) {
                        "", ""}));
 }
 
+TEST(Ranks, LeaveTheCoordinatorsReasonToRankZero) {
+  const absl::Status ended = absl::AbortedError("worker 0 (node) is no longer a member");
+  EXPECT_TRUE(ReportsError(0, ended));
+  EXPECT_FALSE(ReportsError(1, ended));
+}
+
 }  // namespace
 }  // namespace longwave

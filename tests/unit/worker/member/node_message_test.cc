@@ -34,7 +34,7 @@ NodeMessage Full() {
                        .validates = true,
                        .repair = Repair{.round = 1, .segments = {4, 5}},
                        .sealing_round = 6};
-  message.has_ended = true;
+  message.ended = absl::AbortedError("lost");
   message.endpoints = {{"tcp://a:1", "tcp://b:2"}};
   message.run = 77;
   message.public_key = "public";
@@ -51,6 +51,7 @@ TEST(NodeMessage, SurvivesTheWay) {
   EXPECT_EQ(std::get<Fetched>(decoded->fetched[0]).is_snapshot, true);
   EXPECT_EQ(std::get<FetchRefused>(decoded->fetched[3]).reason, "compacted");
   EXPECT_EQ(decoded->directive.repair, Full().directive.repair);
+  EXPECT_EQ(decoded->ended, Full().ended);
   EXPECT_EQ(decoded->endpoints, Full().endpoints);
   EXPECT_EQ(decoded->figures, Full().figures);
   EXPECT_EQ(decoded->now, Full().now);
