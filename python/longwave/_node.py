@@ -125,10 +125,21 @@ class Node:
             backend._set_default_timeout(before)
         self._is_limited = False
 
-    def await_all(self) -> None:
-        """Waits until all ranks have called, however long that takes."""
-        own = torch.zeros(1, dtype=torch.uint8)
-        self._gather(own, torch.empty((self.ranks, 1), dtype=torch.uint8), PAUSE_S)
+    def await_all(self, has_failed: bool = False) -> None:
+        """Waits until all ranks have called, however long that takes. LongwaveError: one has failed or ended, and the
+        ranks exchange nothing more. A rank that has failed raises nothing, and waits for the others no longer than the
+        patience."""
+        own = torch.tensor([has_failed], dtype=torch.uint8)
+        everyones = torch.zeros((self.ranks, 1), dtype=torch.uint8)
+        try:
+            self._gather(own, everyones, self._patience_s if has_failed else PAUSE_S)
+            failed = everyones.flatten().nonzero().flatten().tolist()
+            if failed:
+                self._broken = LongwaveError(f"node: rank {failed[0]} has failed in a pause", UNAVAILABLE)
+        except RuntimeError as error:
+            self._broken = LongwaveError(f"node: a rank has ended in a pause: {error}", UNAVAILABLE)
+        if self._broken is not None and not has_failed:
+            raise self._broken
 
     def close(self) -> None:
         """The default group has its own patience again, and Longwave's groups end."""

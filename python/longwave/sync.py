@@ -184,13 +184,17 @@ class Sync:
     def pause(self) -> Iterator[None]:
         """`with sync.pause():` around work between two steps that takes longer than steps do, an evaluation for example.
         All ranks of a node call, and at its end wait for each other, so one of them may work alone. A rank that hangs in
-        it is waited for. A single process needs no pause."""
+        it is waited for; from one that raises the others hear, with a LongwaveError. A single process needs no pause."""
         if self._node is None or self._closed:
             yield
             return
         self._member.pause()
         self._node.lift_limit()
-        yield
+        try:
+            yield
+        except BaseException:
+            self._node.await_all(has_failed=True)
+            raise
         self._node.await_all()
 
     def finish(self) -> None:

@@ -5,7 +5,8 @@ MODEL: plain, ddp or fsdp, each with an optimizer of its own; with "-gradient" b
 optimizer, with "-inner" AdamW steps with the merged gradient; "-own" gives each rank batches of its own. With
 "-patience" a rank prints the default process group's timeout. With "-dies1" rank 1's process that torchrun starts first
 dies as the tensors of a later sync are exchanged; with "-leaves1" it leaves the loop there, at a step of its own. With
-"-alone" the ranks of a plain model do not average their gradients. With "-pause" rank 0 evaluates twice for 4 s."""
+"-alone" the ranks of a plain model do not average their gradients. With "-pause" rank 0 evaluates twice for 4 s; with "-raises1" behind it rank 1 raises in
+that pause, and a rank prints what it ends with; with "-late" the other one comes to its end 6 s later."""
 
 import hashlib
 import os
@@ -103,6 +104,10 @@ def main():
             optimizer.zero_grad()
             if "pause" in options and sync.step_number == 20:
                 with sync.pause():
+                    if any(option.startswith("raises") for option in options):
+                        1 / (f"raises{rank}" not in options)
+                        time.sleep(6 * ("late" in options))
+                        continue
                     time.sleep(4 * (rank == 0))
                     dist.barrier()
                     time.sleep(4 * (rank == 0))
@@ -121,4 +126,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ZeroDivisionError, longwave.LongwaveError) as error:
+        if "-raises" not in sys.argv[3]:
+            raise
+        say(f"rank {os.environ['RANK']} raises {type(error).__name__}: {error}")

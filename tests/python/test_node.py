@@ -187,6 +187,18 @@ class Ranks(NodeCase):
         address = self.cluster(run__start="member", cluster__heartbeat_timeout_s=3)
         self.assert_one_model(self.node(2, address, "node", "plain-alone-pause"), ranks=[2])
 
+    def test_of_a_rank_that_raises_in_a_pause_the_others_hear(self):
+        for raises, late in ((0, ""), (1, ""), (1, "-late")):
+            with self.subTest(rank=raises, late=late):
+                address = self.cluster(run__start="member", cluster__heartbeat_timeout_s=3)
+                node = self.node(2, address, "node", f"plain-alone-pause-raises{raises}{late}")
+                status, output, errors = node.finish(timeout=60)
+                self.assertEqual(status, 0, output + errors)
+                self.assertIn(f"rank {raises} raises ZeroDivisionError: division by zero\n", output)
+                hears = f"rank {raises} has failed in a pause" if not late else "a rank has ended in a pause: "
+                self.assertIn(f"rank {1 - raises} raises LongwaveError: node: {hears}", output)
+                self.await_coordinator("ZeroDivisionError: division by zero" if raises == 0 else "(node) leaves")
+
     def test_a_rank_that_fails_alone_in_an_exchange_of_tensors_aborts_no_process(self):
         node = self.node(2, program=PROGRAM.with_name("node_alone.py"))
         status, output, errors = node.finish()
