@@ -97,6 +97,50 @@ class Adapters(SyncCase):
         trainer.fit(Module(), torch.utils.data.DataLoader(Rows(), batch_size=8))
         self.assertEqual((trainer.global_step, callback.sync.step_number), (40, 40))
 
+    def test_lightning_validates_and_saves_within_a_pause(self):
+        try:
+            import lightning
+        except ImportError as error:
+            self.skipTest(f"no lightning: {error}")
+        from longwave.lightning import LongwaveCallback
+
+        seen = []  # t, v: a batch of training, of validation; c: a checkpoint; ( ): a pause
+
+        @contextlib.contextmanager
+        def pause(sync):
+            seen.append("(")
+            yield
+            seen.append(")")
+
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.model = WithLoss()
+
+            def training_step(self, rows):
+                seen.append("t")
+                return self.model(**rows)["loss"]
+
+            def validation_step(self, rows):
+                seen.append("v")
+
+            def on_save_checkpoint(self, checkpoint):
+                seen.append("c")
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        callback = LongwaveCallback(self.cluster(), name="one")
+        saves = lightning.pytorch.callbacks.ModelCheckpoint(self.root / "out", every_n_train_steps=15)
+        trainer = lightning.Trainer(
+            max_epochs=1000, check_val_every_n_epoch=5, accelerator="cpu", callbacks=[callback, saves], logger=False,
+            enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(self.root))
+        rows = torch.utils.data.DataLoader(Rows(), batch_size=8)
+        with mock.patch("longwave.sync.Sync.pause", pause):
+            trainer.fit(Module(), rows, rows)
+        ten, five = 10 * "t", 5 * "t"
+        self.assertRegex("".join(seen), rf"^vv{ten}\(vv\){five}\(c\){five}\(vv\){ten}\(c\)\(vv\){ten}[^()]*$")
+
     def test_accelerate_counts_the_optimizers_own_steps(self):
         try:
             import accelerate
