@@ -85,6 +85,11 @@ def flat_device(parameters: Iterable[torch.nn.Parameter]) -> torch.device:
 def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
     device = flat_device(trained.values())
     for name, parameter in trained.items():
+        if is_sharded(parameter):
+            raise ValueError(
+                f"alias: got {name}, a DTensor of fully_shard, wanted whole parameters: fully_shard has the memory of its "
+                "shards"
+            )
         if parameter.dtype != torch.float32 or parameter.device != device:
             raise ValueError(
                 f"alias: got {name} of {parameter.dtype} on {parameter.device}, wanted torch.float32 on {device}"

@@ -46,7 +46,8 @@ class Sync:
     on_move     called with the number of steps by which the loop's work after optimizer.step() is behind the run, for
                 example to advance a schedule. This worker does not take these steps: it was away or behind, or a
                 checkpoint was written in the middle of one
-    alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only
+    alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only, and
+                not under fully_shard
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
     settings    of this worker alone, "key=value", with the keys of docs/configuration.md
     metrics     "host:port" of this worker's /metrics ["$LONGWAVE_METRICS", or the run's metrics.listen]

@@ -116,6 +116,7 @@ class Node(NodeCase):
             "group: between machines, Longwave is the dimension that replicates",
             "0.weight: got a whole tensor beside DTensors, wanted fully_shard of the whole model: it shards what the calls for "
             "its parts have left",
+            "alias: got 0.weight, a DTensor of fully_shard, wanted whole parameters: fully_shard has the memory of its shards",
             "model: got DTensors and no process group, wanted torch.distributed.init_process_group before Sync",
         ):
             self.assertEqual(output.count(f": {sentence}\n"), 2, output + errors)
