@@ -53,6 +53,7 @@ class Loop:
 
     def gradient_ready(self) -> None:
         assert isinstance(self.optimizer, Optimizer) and self.replica is not None
-        self.replica.scatter_gradient()
-        self.optimizer.step_merged(self._node)
-        self.replica.gather()
+        with self.replica.in_callback():
+            self.replica.scatter_gradient()
+            self.optimizer.step_merged(self._node)
+            self.replica.gather()

@@ -223,6 +223,18 @@ class Replica:
             if is_other:
                 current.wait_stream(self._stream)
 
+    @contextlib.contextmanager
+    def in_callback(self) -> Iterator[None]:
+        """The reverse, inside a call of the library: orders the loop's work after the library's so far, and the library's
+        later work after the loop's. The loop keeps its own stream, on which its optimizer's states are."""
+        if self._stream is None:
+            yield
+            return
+        current = torch.cuda.current_stream(self.device)
+        current.wait_stream(self._stream)
+        yield
+        self._stream.wait_stream(current)
+
     def _note_seen(self) -> None:
         rounded = [local(self.parameters[i]) for i in self._rounded]
         if not self._seen:
