@@ -13,7 +13,8 @@
 
 namespace longwave {
 
-// A member's view of the control plane, implemented by Session.
+// A member's view of the control plane: the Session, or of a node's rank the Node, which has rank
+// 0's.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;

@@ -84,7 +84,7 @@ absl::StatusOr<bool> Trainer::Step() {
   metrics_.ShowLearningRate(learning_rate_);
   const bool counts = parts_.tensors == nullptr || parts_.tensors->node().rank == 0;
   absl::StatusOr<bool> trains = member_.StepDone(counts ? batch.targets.size() : 0, loss);
-  is_whole_ = !member_.has_moved();
+  if (member_.has_moved()) is_whole_ = false;
   return trains;
 }
 
@@ -100,11 +100,6 @@ absl::Status Trainer::SpreadGradient() {
   if (parts_.tensors == nullptr || !is_used) return absl::OkStatus();
   return Spread(*parts_.tensors, parts_.tensors->owned(), parts_.replica->parameter_count(),
                 parts_.replica->gradient());
-}
-
-absl::Status Trainer::SwapAnchor() {
-  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
-  return SpreadTheta();
 }
 
 absl::Status Trainer::FragmentApplied() {
@@ -173,9 +168,12 @@ absl::Status Trainer::Validate(uint32_t round) {
   member_.SetPhase(WorkerPhase::kValidating);
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
   // The anchor takes θ's place for the validation, where training has gone on from it.
-  LONGWAVE_RETURN_IF_ERROR(SwapAnchor());
+  SyncPipeline& pipeline = *parts_.member.pipeline;
+  LONGWAVE_RETURN_IF_ERROR(pipeline.SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
   const absl::StatusOr<double> validated = ValidationLoss();
-  LONGWAVE_RETURN_IF_ERROR(SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(pipeline.SwapAnchor());
+  is_whole_ = false;  // until the next step
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
   validation_loss_ = loss;
   metrics_.ShowValidationLoss(loss);

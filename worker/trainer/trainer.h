@@ -68,7 +68,6 @@ class Trainer final : private TrainingLoop {
   // In a node: makes θ whole from its owners' elements, or the gradient, for its norm and Muon.
   absl::Status SpreadTheta();
   absl::Status SpreadGradient();
-  absl::Status SwapAnchor();
   absl::Status ClipGradient();
   absl::Status InnerStep(double learning_rate);
   // The anchor in host memory: itself, or `copy` filled from the device. In a node θ becomes the
