@@ -22,8 +22,8 @@
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/join.h"
 #include "worker/member/present_weights.h"
-#include "worker/trainer/weights_file.h"
-#include "worker/trainer/write_model.h"
+#include "worker/weights/weights_file.h"
+#include "worker/weights/write_model.h"
 
 namespace longwave {
 namespace {

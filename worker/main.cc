@@ -50,8 +50,8 @@
 #include "worker/node/collective.h"
 #include "worker/ranks.h"
 #include "worker/trainer/trainer.h"
-#include "worker/trainer/weights_file.h"
-#include "worker/trainer/write_model.h"
+#include "worker/weights/weights_file.h"
+#include "worker/weights/write_model.h"
 #include "worker/write_text.h"
 
 namespace longwave {

@@ -12,8 +12,8 @@
 #include "common/config/gpt_shape.h"
 #include "common/config/model_shape.h"
 #include "common/layout/layout.h"
-#include "worker/trainer/gpt2_config.h"
-#include "worker/trainer/weights_file.h"
+#include "worker/weights/gpt2_config.h"
+#include "worker/weights/weights_file.h"
 
 namespace longwave {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "worker/trainer/generate.h"
+#include "worker/models/generate.h"
 
 namespace longwave {
 

@@ -23,8 +23,8 @@
 #include "common/wire/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
-#include "worker/trainer/weights_file.h"
-#include "worker/trainer/write_model.h"
+#include "worker/weights/weights_file.h"
+#include "worker/weights/write_model.h"
 
 namespace longwave {
 namespace {

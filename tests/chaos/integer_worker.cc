@@ -38,7 +38,7 @@
 #include "worker/ranks.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
-#include "worker/trainer/safetensors.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {

@@ -10,7 +10,7 @@
 #include "worker/models/adamw.h"
 #include "worker/sync/stopwatch.h"
 #include "worker/trainer/optimizer_blobs.h"
-#include "worker/trainer/write_model.h"
+#include "worker/weights/write_model.h"
 
 namespace longwave {
 namespace {

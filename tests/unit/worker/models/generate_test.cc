@@ -1,4 +1,4 @@
-#include "worker/trainer/generate.h"
+#include "worker/models/generate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

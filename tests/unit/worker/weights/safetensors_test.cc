@@ -1,4 +1,4 @@
-#include "worker/trainer/safetensors.h"
+#include "worker/weights/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_NEW_FILE_H_
-#define LONGWAVE_WORKER_TRAINER_NEW_FILE_H_
+#ifndef LONGWAVE_WORKER_WEIGHTS_NEW_FILE_H_
+#define LONGWAVE_WORKER_WEIGHTS_NEW_FILE_H_
 
 #include <cstddef>
 #include <string>
@@ -33,4 +33,4 @@ class NewFile {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_NEW_FILE_H_
+#endif  // LONGWAVE_WORKER_WEIGHTS_NEW_FILE_H_

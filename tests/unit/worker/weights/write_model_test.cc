@@ -1,4 +1,4 @@
-#include "worker/trainer/write_model.h"
+#include "worker/weights/write_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
-#include "worker/trainer/gpt2_config.h"
+#include "worker/weights/gpt2_config.h"
 
 namespace longwave {
 namespace {

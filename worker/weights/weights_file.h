@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_WEIGHTS_FILE_H_
-#define LONGWAVE_WORKER_TRAINER_WEIGHTS_FILE_H_
+#ifndef LONGWAVE_WORKER_WEIGHTS_WEIGHTS_FILE_H_
+#define LONGWAVE_WORKER_WEIGHTS_WEIGHTS_FILE_H_
 
 #include <string>
 #include <vector>
@@ -18,4 +18,4 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_WEIGHTS_FILE_H_
+#endif  // LONGWAVE_WORKER_WEIGHTS_WEIGHTS_FILE_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/weights_file.h"
+#include "worker/weights/weights_file.h"
 
 #include <bit>
 #include <cerrno>

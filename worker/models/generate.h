@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_GENERATE_H_
-#define LONGWAVE_WORKER_TRAINER_GENERATE_H_
+#ifndef LONGWAVE_WORKER_MODELS_GENERATE_H_
+#define LONGWAVE_WORKER_MODELS_GENERATE_H_
 
 #include <cstdint>
 #include <functional>
@@ -33,4 +33,4 @@ absl::Status Generate(Replica& replica, uint32_t context, const std::string& pro
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_GENERATE_H_
+#endif  // LONGWAVE_WORKER_MODELS_GENERATE_H_

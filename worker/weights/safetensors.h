@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_
-#define LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_
+#ifndef LONGWAVE_WORKER_WEIGHTS_SAFETENSORS_H_
+#define LONGWAVE_WORKER_WEIGHTS_SAFETENSORS_H_
 
 #include <map>
 #include <string>
@@ -24,4 +24,4 @@ absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_
+#endif  // LONGWAVE_WORKER_WEIGHTS_SAFETENSORS_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/gpt2_config.h"
+#include "worker/weights/gpt2_config.h"
 
 #include <cerrno>
 #include <fstream>

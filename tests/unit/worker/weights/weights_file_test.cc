@@ -1,4 +1,4 @@
-#include "worker/trainer/weights_file.h"
+#include "worker/weights/weights_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "worker/trainer/safetensors.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {

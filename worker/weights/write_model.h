@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_
-#define LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_
+#ifndef LONGWAVE_WORKER_WEIGHTS_WRITE_MODEL_H_
+#define LONGWAVE_WORKER_WEIGHTS_WRITE_MODEL_H_
 
 #include <cstdint>
 #include <string>
@@ -19,4 +19,4 @@ absl::Status WriteModel(const std::string& path, const RunConfig& config, const 
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_
+#endif  // LONGWAVE_WORKER_WEIGHTS_WRITE_MODEL_H_

@@ -1,12 +1,12 @@
-#include "worker/trainer/write_model.h"
+#include "worker/weights/write_model.h"
 
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/trainer/gpt2_config.h"
-#include "worker/trainer/new_file.h"
-#include "worker/trainer/safetensors.h"
+#include "worker/weights/gpt2_config.h"
+#include "worker/weights/new_file.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 

@@ -1,4 +1,4 @@
-#include "worker/trainer/safetensors.h"
+#include "worker/weights/safetensors.h"
 
 #include <bit>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
-#include "worker/trainer/new_file.h"
+#include "worker/weights/new_file.h"
 
 namespace longwave {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_GPT2_CONFIG_H_
-#define LONGWAVE_WORKER_TRAINER_GPT2_CONFIG_H_
+#ifndef LONGWAVE_WORKER_WEIGHTS_GPT2_CONFIG_H_
+#define LONGWAVE_WORKER_WEIGHTS_GPT2_CONFIG_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder);
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_GPT2_CONFIG_H_
+#endif  // LONGWAVE_WORKER_WEIGHTS_GPT2_CONFIG_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/new_file.h"
+#include "worker/weights/new_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
