@@ -72,28 +72,6 @@ void WorkerPace::Take(const WorkerState& state, absl::Time now) {
 
 CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds)
     : metrics_(metrics),
-      rounds_finished_(metrics->counter("longwave_coordinator_rounds_finished_total")),
-      steps_(metrics->counter("longwave_coordinator_steps_total")),
-      ddp_bytes_(metrics->counter("longwave_coordinator_ddp_bytes_total")),
-      diloco_bytes_(metrics->counter("longwave_coordinator_diloco_bytes_total")),
-      round_seconds_(metrics->histogram("longwave_coordinator_round_seconds")),
-      worker_heartbeats_(metrics->counter("longwave_coordinator_heartbeats_total", {"worker"})),
-      shard_heartbeats_(metrics->counter("longwave_coordinator_heartbeats_total", {"shard"})),
-      joins_new_(metrics->counter("longwave_coordinator_joins_total", {"new"})),
-      joins_returned_(metrics->counter("longwave_coordinator_joins_total", {"returned"})),
-      departures_silent_(metrics->counter("longwave_coordinator_departures_total", {"silent"})),
-      departures_failed_(metrics->counter("longwave_coordinator_departures_total", {"failed"})),
-      departures_left_(metrics->counter("longwave_coordinator_departures_total", {"left"})),
-      departures_expelled_(metrics->counter("longwave_coordinator_departures_total", {"expelled"})),
-      departures_replaced_(metrics->counter("longwave_coordinator_departures_total", {"replaced"})),
-      training_losses_not_finite_(
-          metrics->counter("longwave_coordinator_losses_not_finite_total", {"training"})),
-      validation_losses_not_finite_(
-          metrics->counter("longwave_coordinator_losses_not_finite_total", {"validation"})),
-      shard_restarts_(metrics->counter("longwave_coordinator_shard_restarts_total")),
-      certificates_issued_(metrics->counter("longwave_coordinator_certificates_issued_total")),
-      save_failures_(metrics->counter("longwave_coordinator_save_failures_total")),
-      save_seconds_(metrics->histogram("longwave_coordinator_save_seconds")),
       heartbeat_ages_(*metrics, "longwave_coordinator_heartbeat_age_seconds"),
       shard_heartbeat_ages_(*metrics, "longwave_coordinator_shard_heartbeat_age_seconds"),
       rounds_behind_(*metrics, "longwave_coordinator_worker_rounds_behind"),
@@ -121,25 +99,27 @@ void CoordinatorMetrics::Registered(const RegisterWorker& request, uint32_t work
   Known& known = place->second;
   // A process registers again after a lost answer or a heartbeat timeout.
   if (is_new || known.incarnation != request.incarnation) {
-    if (!is_new) Depart(worker, departures_replaced_);
+    if (!is_new) Depart(worker, "replaced");
     known.incarnation = request.incarnation;
     paces_.erase(worker);
     training_diverged_.erase(worker);
     validation_diverged_.erase(worker);
   }
-  if (!std::exchange(known.is_member, true)) (is_new ? joins_new_ : joins_returned_).Add();
+  if (!std::exchange(known.is_member, true))
+    metrics_->counter("longwave_coordinator_joins_total", {is_new ? "new" : "returned"}).Add();
 }
 
 void CoordinatorMetrics::Registered(const RegisterShard& request) {
-  if (!shards_.insert(request.shard).second) shard_restarts_.Add();
+  if (!shards_.insert(request.shard).second)
+    metrics_->counter("longwave_coordinator_shard_restarts_total").Add();
 }
 
 void CoordinatorMetrics::Heard(const WorkerHeartbeat& heartbeat, absl::Time now) {
-  worker_heartbeats_.Add();
+  metrics_->counter("longwave_coordinator_heartbeats_total", {"worker"}).Add();
   paces_[heartbeat.worker].Take(heartbeat.state, now);
   CountLosses(heartbeat);
-  if (!heartbeat.failure.empty()) Depart(heartbeat.worker, departures_failed_);
-  if (heartbeat.leaving) Depart(heartbeat.worker, departures_left_);
+  if (!heartbeat.failure.empty()) Depart(heartbeat.worker, "failed");
+  if (heartbeat.leaving) Depart(heartbeat.worker, "left");
 }
 
 void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat) {
@@ -151,12 +131,14 @@ void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat) {
     validation |= is_bad(report.validation_loss);
   }
   if (training && training_diverged_.insert(heartbeat.worker).second)
-    training_losses_not_finite_.Add();
+    metrics_->counter("longwave_coordinator_losses_not_finite_total", {"training"}).Add();
   if (validation && validation_diverged_.insert(heartbeat.worker).second)
-    validation_losses_not_finite_.Add();
+    metrics_->counter("longwave_coordinator_losses_not_finite_total", {"validation"}).Add();
 }
 
-void CoordinatorMetrics::Heard(const ShardHeartbeat&) { shard_heartbeats_.Add(); }
+void CoordinatorMetrics::Heard(const ShardHeartbeat&) {
+  metrics_->counter("longwave_coordinator_heartbeats_total", {"shard"}).Add();
+}
 
 void CoordinatorMetrics::Refused(const absl::Status& status) {
   const std::string_view reason = ReasonOf(status.code());
@@ -164,17 +146,17 @@ void CoordinatorMetrics::Refused(const absl::Status& status) {
     metrics_->counter("longwave_coordinator_calls_refused_total", {reason}).Add();
 }
 
-void CoordinatorMetrics::Expelled(uint32_t worker) { Depart(worker, departures_expelled_); }
+void CoordinatorMetrics::Expelled(uint32_t worker) { Depart(worker, "expelled"); }
 
-void CoordinatorMetrics::Depart(uint32_t worker, Counter& reason) {
+void CoordinatorMetrics::Depart(uint32_t worker, std::string_view reason) {
   const auto known = workers_.find(worker);
   if (known == workers_.end() || !std::exchange(known->second.is_member, false)) return;
-  reason.Add();
+  metrics_->counter("longwave_coordinator_departures_total", {reason}).Add();
 }
 
 void CoordinatorMetrics::Saved(absl::Duration took, bool ok) {
-  save_seconds_.Observe(absl::ToDoubleSeconds(took));
-  if (!ok) save_failures_.Add();
+  metrics_->histogram("longwave_coordinator_save_seconds").Observe(absl::ToDoubleSeconds(took));
+  if (!ok) metrics_->counter("longwave_coordinator_save_failures_total").Add();
 }
 
 void CoordinatorMetrics::Take(const RunStatus& status) {
@@ -189,7 +171,8 @@ void CoordinatorMetrics::TakeRecords(const RunStatus& status) {
     member_steps_ += steps * record.members;
     member_rounds_ += record.members;
     if (next_record_++ >= known_records_)
-      round_seconds_.Observe(record.seconds - last_record_.seconds);
+      metrics_->histogram("longwave_coordinator_round_seconds")
+          .Observe(record.seconds - last_record_.seconds);
     last_record_ = record;
   }
 }
@@ -199,11 +182,11 @@ void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
     const auto known = workers_.find(member.member.worker);
     if (known == workers_.end()) continue;
     if (member.state.phase == WorkerPhase::kLost) {
-      Depart(member.member.worker, departures_silent_);
+      Depart(member.member.worker, "silent");
     } else if (!known->second.is_member && member.state.phase == WorkerPhase::kJoining) {
       // After a mere heartbeat timeout a worker needs no registration.
       known->second.is_member = true;
-      joins_returned_.Add();
+      metrics_->counter("longwave_coordinator_joins_total", {"returned"}).Add();
     }
   }
 }
@@ -244,10 +227,13 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
   if (status.validation_loss.has_value())
     set("longwave_coordinator_validation_loss", *status.validation_loss);
 
-  rounds_finished_.Show(static_cast<double>(next_record_));
-  steps_.Show(static_cast<double>(steps_done_));
-  ddp_bytes_.Show(kBytesOfAParameter * parameters * static_cast<double>(member_steps_));
-  diloco_bytes_.Show(kBytesOfAParameter * parameters * static_cast<double>(member_rounds_));
+  metrics_->counter("longwave_coordinator_rounds_finished_total")
+      .Show(static_cast<double>(next_record_));
+  metrics_->counter("longwave_coordinator_steps_total").Show(static_cast<double>(steps_done_));
+  metrics_->counter("longwave_coordinator_ddp_bytes_total")
+      .Show(kBytesOfAParameter * parameters * static_cast<double>(member_steps_));
+  metrics_->counter("longwave_coordinator_diloco_bytes_total")
+      .Show(kBytesOfAParameter * parameters * static_cast<double>(member_rounds_));
   set("longwave_coordinator_round", next_record_ == 0 ? 0 : last_record_.round + 1.0);
   if (next_record_ == 0) return;
   set("longwave_coordinator_train_loss", last_record_.train_loss);

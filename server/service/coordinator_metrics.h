@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,10 +66,10 @@ class CoordinatorMetrics {
   void Heard(const ShardHeartbeat& heartbeat);
   void Refused(const absl::Status& status);
   void Expelled(uint32_t worker);
-  void Issued() { certificates_issued_.Add(); }
+  void Issued() { metrics_->counter("longwave_coordinator_certificates_issued_total").Add(); }
 
   void Saved(absl::Duration took, bool ok);
-  void MetricsNotWritten() { save_failures_.Add(); }
+  void MetricsNotWritten() { metrics_->counter("longwave_coordinator_save_failures_total").Add(); }
 
   // Index of the first record that Take has not seen.
   uint64_t next_record() const { return next_record_; }
@@ -92,30 +93,10 @@ class CoordinatorMetrics {
   void ShowShards(const RunStatus& status);
   // A worker ends at its first loss that is not finite, which therefore counts once.
   void CountLosses(const WorkerHeartbeat& heartbeat);
-  // The worker was a member until now.
-  void Depart(uint32_t worker, Counter& reason);
+  // The worker was a member until now. reason: the label.
+  void Depart(uint32_t worker, std::string_view reason);
 
   Metrics* const metrics_;
-  Counter& rounds_finished_;
-  Counter& steps_;
-  Counter& ddp_bytes_;
-  Counter& diloco_bytes_;
-  Histogram& round_seconds_;
-  Counter& worker_heartbeats_;
-  Counter& shard_heartbeats_;
-  Counter& joins_new_;
-  Counter& joins_returned_;
-  Counter& departures_silent_;
-  Counter& departures_failed_;
-  Counter& departures_left_;
-  Counter& departures_expelled_;
-  Counter& departures_replaced_;
-  Counter& training_losses_not_finite_;
-  Counter& validation_losses_not_finite_;
-  Counter& shard_restarts_;
-  Counter& certificates_issued_;
-  Counter& save_failures_;
-  Histogram& save_seconds_;
   SpreadGauges heartbeat_ages_;
   SpreadGauges shard_heartbeat_ages_;
   SpreadGauges rounds_behind_;

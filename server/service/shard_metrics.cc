@@ -45,9 +45,6 @@ ShardMetrics::ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_d
                            uint64_t open_bytes_max)
     : metrics_(metrics),
       state_dir_(std::move(state_dir)),
-      strangers_(metrics->counter("longwave_shard_frames_refused_total", {"stranger"})),
-      wrong_kinds_(metrics->counter("longwave_shard_frames_refused_total", {"wrong_kind"})),
-      left_out_(metrics->counter("longwave_shard_pushes_left_out_total")),
       close_seconds_(metrics->histogram("longwave_shard_close_seconds")),
       merge_seconds_(metrics->histogram("longwave_shard_merge_seconds")),
       disk_(*metrics),

@@ -55,9 +55,13 @@ class ShardMetrics {
   void Answered(const AnswerPush& answer, absl::Time now);
   // A merged update is sent, for the first time or again.
   void Merged(const MergedFrame& merged, absl::Time now);
-  void HeardStranger() { strangers_.Add(); }
-  void DroppedWrongKind() { wrong_kinds_.Add(); }
-  void LeftOut() { left_out_.Add(); }
+  void HeardStranger() {
+    metrics_->counter("longwave_shard_frames_refused_total", {"stranger"}).Add();
+  }
+  void DroppedWrongKind() {
+    metrics_->counter("longwave_shard_frames_refused_total", {"wrong_kind"}).Add();
+  }
+  void LeftOut() { metrics_->counter("longwave_shard_pushes_left_out_total").Add(); }
   // A segment's residual is measured now and then, for at most kResidualShare of the time.
   static constexpr double kResidualShare = 0.01;
   bool WantsResidual(absl::Time now) const { return closed_ && now >= residual_at_; }
@@ -96,9 +100,6 @@ class ShardMetrics {
 
   Metrics* const metrics_;
   const std::string state_dir_;
-  Counter& strangers_;
-  Counter& wrong_kinds_;
-  Counter& left_out_;
   Histogram& close_seconds_;
   Histogram& merge_seconds_;
   DiskFigures disk_;
