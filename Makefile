@@ -25,7 +25,7 @@ demo: programs
 	build/bin/longwave up configs/demo.yaml $(if $(DATA),--data $(DATA))
 
 test: build
-	tools/test.sh build
+	tests/run.sh build
 
 # Seconds once built, without gRPC, ZeroMQ and LibTorch: for whoever changes the pure parts.
 unit: setup
@@ -33,7 +33,7 @@ unit: setup
 	cmake --build --preset dev --target unit
 
 compare: programs
-	tools/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
+	tests/bench/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
 
 # Kills, freezes and restarts processes of a run at random, one about every second, for MINUTES; then audits
 # it. MODE=integer: every value is known beforehand; MODE=training: a real model beside a quiet run.

@@ -20,6 +20,7 @@ if ! cmp -s "$wanted" "$packages/installed"; then
 fi
 case ${1:-} in
   --there) shift; exec "$packages/bin/python" -B "$@" ;;
-  generate | draw) program=$1; shift; exec "$packages/bin/python" -B "$root/tools/dashboards/$program.py" "$@" ;;
+  generate) shift; exec "$packages/bin/python" -B "$root/tools/dashboards/generate.py" "$@" ;;
+  draw) shift; exec "$packages/bin/python" -B "$root/docs/pictures/draw.py" "$@" ;;
   *) sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0"; exit 2 ;;
 esac

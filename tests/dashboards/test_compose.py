@@ -12,11 +12,10 @@ import unittest
 import urllib.request
 
 import metric_table
+import metrics
 
-sys.path.insert(0, str(metric_table.ROOT / "tools/dashboards"))
 sys.path.insert(0, str(metric_table.ROOT / "tests/support"))
 import held_ports  # noqa: E402
-import metrics  # noqa: E402
 
 STACK = metric_table.ROOT / "configs/monitoring"
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")

@@ -9,9 +9,9 @@ import unittest
 import unittest.mock
 
 import metric_table
+import metrics
 
 sys.path.insert(0, str(metric_table.ROOT / "tools/dashboards"))
-import metrics  # noqa: E402
 
 try:
     import generate

@@ -1,7 +1,7 @@
 """The containers that bring a text from an object store and weights to one, as the chart has them, run here: rclone against a
 stand-in for S3 (moto, of PyPI).
 
-    object_store.py HELM CHART        under tools/object_store.sh, which brings moto
+    object_store.py HELM CHART        under tests/helm/object_store.sh, which brings moto
 
 Status 77 and a reason where there is no rclone."""
 

@@ -12,7 +12,7 @@ from schemas import yaml_to_json
 
 # A whole file of values, whose keys are the processes' own.
 FREE = {'config'}
-# Visible in a certificate, which only tools/check_chart.sh reads; refused otherwise.
+# Visible in a certificate, which only tests/helm/check_chart.sh reads; refused otherwise.
 ELSEWHERE = {'security.chart.authorityDays'}
 
 

@@ -194,7 +194,7 @@ class Kubernetes(Walk):
 
 class Picture(unittest.TestCase):
     def test_is_what_the_benchmarks_say(self):
-        subprocess.run([ROOT / "tools/draw_loss.py", "--check"], check=True)
+        subprocess.run([ROOT / "docs/pictures/draw_loss.py", "--check"], check=True)
 
 
 if __name__ == "__main__":

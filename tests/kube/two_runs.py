@@ -8,7 +8,7 @@ import sys
 from cluster import Failed, Namespace, chart_of, command, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tools" / "dashboards"))
+sys.path.append(str(ROOT / "tests/dashboards"))
 import metrics  # pylint: disable=wrong-import-position
 
 MONITORING = "longwave-watch"

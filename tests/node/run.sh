@@ -26,7 +26,7 @@ suite() {
   fi
 }
 
-suite tools/test.sh "$build" -R '^(integration\.Ranks|chaos\.ranks)'
+suite tests/run.sh "$build" -R '^(integration\.Ranks|chaos\.ranks)'
 suite tests/python/run.sh "$build/bin" -k test_node
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

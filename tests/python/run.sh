@@ -63,5 +63,5 @@ status=0
 env PATH="$environment/bin:$PATH" LONGWAVE_BIN="$programs" PYTHONDONTWRITEBYTECODE=1 \
   "$environment/bin/python" -m pytest -p no:cacheprovider -q --durations=10 --junitxml="$report" \
   tests/python "$@" || status=$?
-tools/count_tests.py "$report"
+tests/support/count_tests.py "$report"
 exit "$status"

@@ -1,6 +1,7 @@
 """The parts of dashboards: queries, panels, rows, variables and annotations, each in one form for all. Each dashboard
 is a file of its own beside this one, with only its content."""
 
+import pathlib
 import re
 
 import yaml
@@ -10,8 +11,7 @@ from grafana_foundation_sdk.builders import (dashboard as board_builders, heatma
 from grafana_foundation_sdk.models import common, dashboard, heatmap as heatmap_models
 from grafana_foundation_sdk.models import prometheus as prometheus_models
 
-import metrics
-
+RULES = sorted((pathlib.Path(__file__).parents[2] / "helm/longwave-monitoring/rules").glob("*.yaml"))
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GREEN, YELLOW, ORANGE, RED, BLUE, PURPLE, GREY = (
     "green", "yellow", "orange", "red", "blue", "purple", "text")
@@ -116,7 +116,7 @@ def named_values(names):
 _RUNBOOKS = {rule["alert"]: (rule["annotations"]["runbook_url"],
                              set(re.findall(r"longwave_\w+", rule["expr"])) - {"longwave_coordinator_phase",
                                                                                "longwave_build_info"})
-             for path in metrics.RULES
+             for path in RULES
              for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
              for rule in group["rules"] if "alert" in rule}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of a build folder and ends with a plain line of the results.
-#   tools/test.sh BUILD [ctest options, e.g. -L unit]
+#   tests/run.sh BUILD [ctest options, e.g. -L unit]
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -11,5 +11,5 @@ trap 'rm -f "$report"' EXIT
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(($(nproc) * 2))" \
   --output-junit "$report" "$@"
 status=$?
-tools/count_tests.py "$report"
+tests/support/count_tests.py "$report"
 exit $status

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Trains the same small GPT with every preset and compares what they learn and what they send.
 
-    tools/compare.py                                all presets, one seed
-    tools/compare.py --seeds 3 --data text.txt
-    tools/compare.py --presets longwave,diloco --extra sync.up.k=32
+    tests/bench/compare.py                                all presets, one seed
+    tests/bench/compare.py --seeds 3 --data text.txt
+    tests/bench/compare.py --presets longwave,diloco --extra sync.up.k=32
 
 Writes build/compare.csv (a line a run), prints a table in Markdown and the checks that the method is
 held to, and exits with 1 if one of them fails. The standard library is enough.
@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = ["longwave", "longwave_thin", "longwave_adamw", "ddp", "diloco", "demo", "flexdemo", "decoupled",
            "sparseloco"]
 # Methods that sync every H steps; the others sync at each step.

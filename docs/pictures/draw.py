@@ -14,9 +14,11 @@ import sys
 import tempfile
 import time
 
-import drawing
-import metrics
 from PIL import Image
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests/dashboards"))
+import drawing  # noqa: E402
+import metrics  # noqa: E402
 
 SETTINGS = {
     "run.workers": 4, "run.shards": 2, "run.steps": 1_000_000, "run.validation_batches": 2, "run.validate_every": 2,

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Checks the charts: lint, unit tests of their templates, every object against its schema, the READMEs.
 #
-#   tools/check_chart.sh           everything; tools/helm.sh installs the tools (status 77: no Go)
-#   tools/check_chart.sh --there   the same with installed tools; status 77 if one is missing
-#   tools/check_chart.sh --write   writes the charts' READMEs from their values
+#   tests/helm/check_chart.sh           everything; tools/helm.sh installs the tools (status 77: no Go)
+#   tests/helm/check_chart.sh --there   the same with installed tools; status 77 if one is missing
+#   tests/helm/check_chart.sh --write   writes the charts' READMEs from their values
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if [ "${1:-}" = --there ]; then tools/helm.sh --there; else tools/helm.sh; fi
 
 chart=helm/longwave
@@ -24,7 +24,7 @@ for one in "$chart" "$monitoring"; do
   if [ "${1:-}" = --write ]; then
     cp "$copy/README.md" "$one/README.md"
   else
-    diff -u "$one/README.md" "$copy/README.md" || fail "$one/README.md is not what its values say: tools/check_chart.sh --write"
+    diff -u "$one/README.md" "$copy/README.md" || fail "$one/README.md is not what its values say: tests/helm/check_chart.sh --write"
   fi
 done
 if [ "${1:-}" = --write ]; then exit 0; fi

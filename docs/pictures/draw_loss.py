@@ -2,7 +2,7 @@
 """Draws docs/pictures/loss.svg, the validation loss of each preset against the bytes that it sends, by the table of
 docs/benchmarks.md.
 
-    tools/draw_loss.py [--check]    --check: says whether the file is what would be drawn
+    docs/pictures/draw_loss.py [--check]    --check: says whether the file is what would be drawn
 """
 
 import math
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs/pictures/loss.svg"
 WIDTH, HEIGHT = 760, 330
 LEFT, RIGHT, TOP, BOTTOM = 64, 30, 40, 56
@@ -72,7 +72,7 @@ def main():
     drawn = draw()
     if sys.argv[1:] == ["--check"]:
         if PICTURE.read_text(encoding="utf-8") != drawn:
-            sys.exit(f"{PICTURE} is not what docs/benchmarks.md gives: run tools/draw_loss.py")
+            sys.exit(f"{PICTURE} is not what docs/benchmarks.md gives: run docs/pictures/draw_loss.py")
         return
     PICTURE.write_text(drawn, encoding="utf-8")
 
