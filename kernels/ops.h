@@ -18,11 +18,7 @@ namespace longwave {
 
 // The operations of a sync on dense data, behind one table a backend. Callers see no CUDA header.
 
-enum class BackendKind : uint8_t {
-  kReference,  // double precision and obvious: the others are tested against it
-  kCpu,
-  kCuda,
-};
+enum class BackendKind : uint8_t { kCpu, kCuda };
 
 // The place and means of an operation.
 struct Exec {
@@ -189,9 +185,6 @@ struct KernelOps {
 
 // Errors: Unavailable (the backend is not in this build, or has no device).
 absl::StatusOr<const KernelOps*> OpsFor(BackendKind kind);
-
-// "reference", "cpu", "cuda".
-std::string_view Name(BackendKind kind);
 
 }  // namespace longwave
 

@@ -1,4 +1,4 @@
-#include "kernels/backends.h"
+#include "kernels/cuda/cuda_ops.h"
 
 namespace longwave::cuda {
 

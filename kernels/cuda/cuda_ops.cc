@@ -1,20 +1,21 @@
-// The CUDA backend's table, and its operations that have no kernel.
-//
-// The sources compile and link with CUDA, and pass the conformance suite under tests/emulation,
-// but have not run on a GPU yet; tests/gpu/run.sh holds them to the same bits on the first machine
-// that has one.
+#include "kernels/cuda/cuda_ops.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/backends.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/run_transform.h"
 
+// The CUDA backend's table, and its operations that have no kernel.
+//
+// The sources compile and link with CUDA, and pass the conformance suite under tests/emulation,
+// but have not run on a GPU yet; tests/gpu/run.sh holds them to the same bits on the first machine
+// that has one.
 namespace longwave::cuda {
 namespace {
 

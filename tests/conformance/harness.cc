@@ -6,7 +6,8 @@
 #include "common/base/rng.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/ref/ref_dct.h"
+#include "tests/support/reference/dct.h"
+#include "tests/support/reference/ops.h"
 
 namespace longwave::conformance {
 
@@ -21,7 +22,7 @@ std::vector<Backend> Backends() {
   return backends;
 }
 
-const KernelOps& Reference() { return **OpsFor(BackendKind::kReference); }
+const KernelOps& Reference() { return ref::Ops(); }
 const KernelOps& GenericCpu() { return cpu::OpsOf(Isa::kGeneric); }
 
 void Conformance::SetUp() {

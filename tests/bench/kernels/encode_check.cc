@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/wire/tile_codec.h"
-#include "kernels/ref/ref_dct.h"
+#include "tests/support/reference/dct.h"
 
 namespace longwave::bench {
 namespace {

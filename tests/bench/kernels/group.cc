@@ -129,7 +129,7 @@ absl::Status Group::RunRoofline(RooflineIndex index, uint64_t begin, uint64_t en
 absl::StatusOr<double> Group::Best(
     const Layout& layout, const std::function<absl::Status(uint32_t, uint32_t)>& operation) {
   const uint32_t segments = static_cast<uint32_t>(layout.segments().size());
-  const uint32_t stride = ops_->name == Name(BackendKind::kCuda) ? segments : 1;
+  const uint32_t stride = ops_->on_device ? segments : 1;
   const uint32_t pieces = segments / stride;
   // Coefficients before a segment; as many parameters, since all tiles are full.
   const auto at = [&](uint32_t segment) {
@@ -231,7 +231,7 @@ absl::Status Group::DecodeUpdate(const Setting& setting, UpdateKind update) {
 
 absl::StatusOr<bool> Group::UpdateIsRight(const Setting& setting, UpdateKind update) {
   const float* array = arrays_[update == UpdateKind::kInner ? kGradient : kTheta];
-  if (ops_->name == Name(BackendKind::kReference)) {
+  if (ops_->name == "reference") {
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> expected,
                               problem_->UpdatedArray(setting, update));
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> got, Download(array, expected.size()));

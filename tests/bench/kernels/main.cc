@@ -35,6 +35,7 @@
 #include "common/base/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/bench/kernels/group.h"
+#include "tests/support/reference/ops.h"
 
 namespace longwave::bench {
 namespace {
@@ -135,9 +136,8 @@ class Bench {
     }
     if (Wants("cpu")) LONGWAVE_RETURN_IF_ERROR(RunCpu());
     if (Wants("reference")) {
-      LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kReference));
-      LONGWAVE_RETURN_IF_ERROR(RunGroup("reference", *ops, HostRoofline(), 1, kReferenceParams,
-                                        kSegmentTilesHost, /*whole=*/false));
+      LONGWAVE_RETURN_IF_ERROR(RunGroup("reference", ref::Ops(), HostRoofline(), 1,
+                                        kReferenceParams, kSegmentTilesHost, /*whole=*/false));
     }
     if (Wants("cuda")) {
       const absl::StatusOr<const KernelOps*> ops = OpsFor(BackendKind::kCuda);

@@ -1,6 +1,8 @@
 // The transform four ways: against the plain double-precision definition, round trip, adjoint, and
 // every impulse. Inputs are random, with a fixed seed; errors are measured against the input's
 // norm.
+#include "tests/support/reference/dct.h"
+
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -14,7 +16,6 @@
 #include "kernels/cpu/values.h"
 #include "kernels/dct_codelet.h"
 #include "kernels/dct_plan.h"
-#include "kernels/ref/ref_dct.h"
 
 namespace longwave {
 namespace {

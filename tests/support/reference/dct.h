@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_KERNELS_REF_REF_DCT_H_
-#define LONGWAVE_KERNELS_REF_REF_DCT_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_REFERENCE_DCT_H_
+#define LONGWAVE_TESTS_SUPPORT_REFERENCE_DCT_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,4 +18,4 @@ std::vector<double> InverseDct(const std::vector<double>& x, uint32_t rows, uint
 
 }  // namespace longwave::ref
 
-#endif  // LONGWAVE_KERNELS_REF_REF_DCT_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_REFERENCE_DCT_H_

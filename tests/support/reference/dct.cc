@@ -1,4 +1,4 @@
-#include "kernels/ref/ref_dct.h"
+#include "tests/support/reference/dct.h"
 
 #include <cmath>
 #include <numbers>

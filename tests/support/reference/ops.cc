@@ -1,6 +1,5 @@
-// The definition: double precision, in simple loops, slow where simplicity needs it. Dense data is
-// fp32 in memory as everywhere, and all results between two stores are double. Only the bits of a
-// payload come from the wire's own functions, which define them.
+#include "tests/support/reference/ops.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,11 +9,10 @@
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
-#include "kernels/backends.h"
 #include "kernels/check_args.h"
 #include "kernels/host_memory.h"
-#include "kernels/ref/ref_dct.h"
-#include "kernels/ref/ref_optimizer.h"
+#include "tests/support/reference/dct.h"
+#include "tests/support/reference/optimizer.h"
 
 namespace longwave::ref {
 namespace {

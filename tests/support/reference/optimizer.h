@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
-#define LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_REFERENCE_OPTIMIZER_H_
+#define LONGWAVE_TESTS_SUPPORT_REFERENCE_OPTIMIZER_H_
 
 #include "absl/status/status.h"
 #include "kernels/ops.h"
@@ -14,4 +14,4 @@ absl::Status Blend(const Exec& exec, const BlendArgs& args);
 
 }  // namespace longwave::ref
 
-#endif  // LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_REFERENCE_OPTIMIZER_H_

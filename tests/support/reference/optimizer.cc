@@ -1,4 +1,4 @@
-#include "kernels/ref/ref_optimizer.h"
+#include "tests/support/reference/optimizer.h"
 
 #include <cmath>
 
