@@ -85,7 +85,7 @@ struct EncodeArgs {
 };
 
 // m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual. The payload may
-// be released after the return. Agreement: bit-exact on every backend but the reference.
+// be released after the return. Agreement: bit-exact on every backend.
 struct RestoreArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;

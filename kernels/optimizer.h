@@ -10,7 +10,7 @@ namespace longwave {
 // overlapped sync.
 //
 // Every operation is rounded to nearest, square root and division included, so that equal inputs
-// give equal bits on every backend but the reference: with a merged gradient (`update: inner`) the
+// give equal bits on every backend: with a merged gradient (`update: inner`) the
 // replicas stay equal on CPUs and GPUs alike. NaNs stay NaNs; their bits may differ.
 
 // A step of AdamW:

@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 namespace {
@@ -93,6 +94,11 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address) {
     default:
       return absl::UnavailableError(cannot(std::strerror(error)));
   }
+}
+
+absl::StatusOr<std::string> CheckListenAddress(const std::string& address) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Listener listener, Listener::Open(address));
+  return listener.host();
 }
 
 }  // namespace longwave

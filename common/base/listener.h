@@ -35,6 +35,10 @@ class Listener {
   uint32_t port_ = 0;
 };
 
+// Checks that a Listener can open, and returns its host: gRPC alone reports failure without its
+// reason. Errors: as Open's.
+absl::StatusOr<std::string> CheckListenAddress(const std::string& address);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_BASE_LISTENER_H_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/fields.h"
 #include "common/layout/manifest.h"
 #include "common/security/identity.h"
 
@@ -27,6 +28,7 @@ struct JoinAnswer {
   std::string authority;
   std::string configuration;
   std::optional<Manifest> manifest;
+  LONGWAVE_FIELDS(certificate, authority, configuration, manifest)
 };
 
 struct TokenWish {
@@ -38,6 +40,7 @@ struct TokenWish {
 struct NewToken {
   std::string token;  // the whole token, shown once
   std::string id;
+  LONGWAVE_FIELDS(token, id)
 };
 
 struct TokenStatus {
@@ -48,17 +51,20 @@ struct TokenStatus {
   uint32_t used = 0;
   bool revoked = false;
   std::vector<std::string> joined;
+  LONGWAVE_FIELDS(id, uses, used, revoked, joined)  // the others are read in convert_admission.cc
 };
 
 struct Expulsion {
   std::vector<TokenStatus> revoked;      // joined is empty in each
   std::vector<std::string> also_joined;  // names; kAlsoJoinedMax at most
+  LONGWAVE_FIELDS(revoked, also_joined)
 };
 inline constexpr size_t kAlsoJoinedMax = 256;
 
 struct TokenList {
   std::vector<TokenStatus> tokens;
   std::vector<std::string> expelled;
+  LONGWAVE_FIELDS(tokens, expelled)
 };
 
 }  // namespace longwave

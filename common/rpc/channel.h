@@ -31,7 +31,7 @@ class Channel {
 
   const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
 
-  // call(context, response) makes the call. Errors: Unavailable (no answer within the deadline).
+  // call(context) makes the call. Errors: Unavailable (no answer within the deadline).
   template <typename Call>
   absl::Status Invoke(const Call& call) const {
     grpc::ClientContext context;

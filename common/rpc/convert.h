@@ -29,7 +29,11 @@ namespace longwave {
   X(ShardHeartbeatReply, ShardHeartbeatResponse)   \
   X(RunStatus, GetStatusResponse)                  \
   X(RunDescription, GetRunResponse)                \
-  X(ShardReport, GetShardStatusResponse)
+  X(ShardReport, GetShardStatusResponse)           \
+  X(JoinAnswer, JoinResponse)                      \
+  X(NewToken, CreateTokenResponse)                 \
+  X(TokenList, ListTokensResponse)                 \
+  X(Expulsion, ExpelResponse)
 #define LONGWAVE_DECLARE_CONVERSION(record, message) \
   v1::message ToProto(const record& value);          \
   absl::StatusOr<record> FromProto(const v1::message& from);
@@ -40,17 +44,9 @@ LONGWAVE_RECORDS_AND_MESSAGES(LONGWAVE_DECLARE_CONVERSION)
 v1::JoinRequest ToProto(const JoinWish& value);
 absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message);
 
-v1::JoinResponse ToProto(const JoinAnswer& value);
-absl::StatusOr<JoinAnswer> FromProto(const v1::JoinResponse& message);
-
 // InvalidArgument: a subject that is none.
 absl::StatusOr<v1::CreateTokenRequest> ToProto(const TokenWish& value);
 absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message);
-
-v1::ListTokensResponse ToProto(const TokenList& value);
-absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message);
-v1::ExpelResponse ToProto(const Expulsion& value);
-absl::StatusOr<Expulsion> FromProto(const v1::ExpelResponse& message);
 
 }  // namespace longwave
 

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/message_fields.h"
 
 namespace longwave {
 namespace {
@@ -18,11 +19,6 @@ constexpr size_t kPemBytesMax = 1 << 16;
 
 absl::Status Refuse(const std::string& what, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": ", why));
-}
-
-absl::Status CheckPem(const char* what, const std::string& pem) {
-  if (pem.size() <= kPemBytesMax) return absl::OkStatus();
-  return Refuse(what, absl::StrCat("got ", pem.size(), " bytes, wanted at most ", kPemBytesMax));
 }
 
 // A worker's name; empty for any worker.
@@ -77,7 +73,8 @@ v1::JoinRequest ToProto(const JoinWish& value) {
 
 absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message) {
   JoinWish value{.request = message.request()};
-  LONGWAVE_RETURN_IF_ERROR(CheckPem("request", message.request()));
+  if (const size_t bytes = message.request().size(); bytes > kPemBytesMax)
+    return Refuse("request", absl::StrCat("got ", bytes, " bytes, wanted at most ", kPemBytesMax));
   if (message.subject_case() == v1::JoinRequest::kShard) {
     value.subject = ShardIdentity(message.shard());
   } else {
@@ -99,27 +96,6 @@ absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message) {
   return value;
 }
 
-v1::JoinResponse ToProto(const JoinAnswer& value) {
-  v1::JoinResponse message;
-  message.set_certificate(value.certificate);
-  message.set_authority(value.authority);
-  message.set_configuration(value.configuration);
-  if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
-  return message;
-}
-
-absl::StatusOr<JoinAnswer> FromProto(const v1::JoinResponse& message) {
-  JoinAnswer value{.certificate = message.certificate(),
-                   .authority = message.authority(),
-                   .configuration = message.configuration()};
-  LONGWAVE_RETURN_IF_ERROR(CheckPem("certificate", message.certificate()));
-  LONGWAVE_RETURN_IF_ERROR(CheckPem("authority", message.authority()));
-  if (message.has_manifest()) {
-    LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
-  }
-  return value;
-}
-
 absl::StatusOr<v1::CreateTokenRequest> ToProto(const TokenWish& value) {
   v1::CreateTokenRequest message;
   message.set_life_seconds(absl::ToDoubleSeconds(value.life));
@@ -136,64 +112,24 @@ absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message) {
   return value;
 }
 
-namespace {
+void FieldReader::Read(const Message& message, TokenStatus* value) {
+  Read<TokenStatus>(message, value);
+  const auto& info = dynamic_cast<const v1::TokenInfo&>(message);
+  value->expires_in = absl::Seconds(info.expires_in_seconds());
+  absl::StatusOr<std::string> subject = ReadSubject(info);
+  if (subject.ok()) {
+    value->subject = *std::move(subject);
+  } else {
+    status_.Update(subject.status());
+  }
+}
 
-void Fill(const TokenStatus& token, v1::TokenInfo* info) {
-  info->set_id(token.id);
+void Write(const TokenStatus& value, Message* message) {
+  Write<TokenStatus>(value, message);
+  auto& info = dynamic_cast<v1::TokenInfo&>(*message);
   // A subject of an unknown kind, from a newer book, is listed without a subject.
-  WriteSubject(token.subject, info).IgnoreError();
-  info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
-  info->set_uses(token.uses);
-  info->set_used(token.used);
-  info->set_revoked(token.revoked);
-  for (const std::string& joined : token.joined) info->add_joined(joined);
-}
-
-absl::StatusOr<TokenStatus> FromProto(const v1::TokenInfo& info) {
-  TokenStatus token{.id = info.id(),
-                    .expires_in = absl::Seconds(info.expires_in_seconds()),
-                    .uses = info.uses(),
-                    .used = info.used(),
-                    .revoked = info.revoked(),
-                    .joined = {info.joined().begin(), info.joined().end()}};
-  LONGWAVE_ASSIGN_OR_RETURN(token.subject, ReadSubject(info));
-  return token;
-}
-
-}  // namespace
-
-v1::ListTokensResponse ToProto(const TokenList& value) {
-  v1::ListTokensResponse message;
-  for (const TokenStatus& token : value.tokens) Fill(token, message.add_tokens());
-  for (const std::string& name : value.expelled) message.add_expelled(name);
-  return message;
-}
-
-absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message) {
-  TokenList value;
-  for (const v1::TokenInfo& info : message.tokens()) {
-    LONGWAVE_ASSIGN_OR_RETURN(TokenStatus token, FromProto(info));
-    value.tokens.push_back(std::move(token));
-  }
-  value.expelled = {message.expelled().begin(), message.expelled().end()};
-  return value;
-}
-
-v1::ExpelResponse ToProto(const Expulsion& value) {
-  v1::ExpelResponse message;
-  for (const TokenStatus& token : value.revoked) Fill(token, message.add_revoked());
-  for (const std::string& name : value.also_joined) message.add_also_joined(name);
-  return message;
-}
-
-absl::StatusOr<Expulsion> FromProto(const v1::ExpelResponse& message) {
-  Expulsion value;
-  for (const v1::TokenInfo& info : message.revoked()) {
-    LONGWAVE_ASSIGN_OR_RETURN(TokenStatus token, FromProto(info));
-    value.revoked.push_back(std::move(token));
-  }
-  value.also_joined = {message.also_joined().begin(), message.also_joined().end()};
-  return value;
+  WriteSubject(value.subject, &info).IgnoreError();
+  info.set_expires_in_seconds(absl::ToDoubleSeconds(value.expires_in));
 }
 
 }  // namespace longwave

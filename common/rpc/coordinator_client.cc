@@ -24,97 +24,58 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
       return absl::InvalidArgumentError(
           absl::StrCat("worker name ", Quotable(request.name), ", wanted UTF-8"));
     }
-    v1::RegisterWorkerResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->RegisterWorker(context, ToProto(request), &response);
-    }));
+    LONGWAVE_ASSIGN_OR_RETURN(const auto response, Call(&Stub::RegisterWorker, ToProto(request)));
     return response.worker();
   }
 
   absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
-    v1::RegisterShardResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->RegisterShard(context, ToProto(request), &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::RegisterShard, ToProto(request)));
   }
 
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
-    v1::WorkerHeartbeatResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->WorkerHeartbeat(context, ToProto(heartbeat), &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::WorkerHeartbeat, ToProto(heartbeat)));
   }
 
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
-    v1::ShardHeartbeatResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->ShardHeartbeat(context, ToProto(heartbeat), &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::ShardHeartbeat, ToProto(heartbeat)));
   }
 
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     v1::GetStatusRequest request;
     request.set_round_records_from(round_records_from);
-    v1::GetStatusResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->GetStatus(context, request, &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::GetStatus, request));
   }
 
   absl::Status StopRun(const std::string& reason) override {
     v1::StopRunRequest request;
     request.set_reason(Utf8Prefix(reason, v1::SENTENCE));
-    v1::StopRunResponse response;
-    return channel_.Invoke(
-        [&](grpc::ClientContext* context) { return stub_->StopRun(context, request, &response); });
+    return Call(&Stub::StopRun, request).status();
   }
 
   absl::StatusOr<RunDescription> GetRun() override {
-    v1::GetRunResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->GetRun(context, v1::GetRunRequest(), &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::GetRun, v1::GetRunRequest()));
   }
 
   absl::StatusOr<std::string> RenewCertificate(const std::string& text) override {
     v1::RenewCertificateRequest request;
     request.set_request(text);
-    v1::RenewCertificateResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->RenewCertificate(context, request, &response);
-    }));
+    LONGWAVE_ASSIGN_OR_RETURN(const auto response, Call(&Stub::RenewCertificate, request));
     return response.certificate();
   }
 
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) override {
-    v1::CreateTokenResponse response;
     LONGWAVE_ASSIGN_OR_RETURN(const v1::CreateTokenRequest request, ToProto(wish));
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->CreateToken(context, request, &response);
-    }));
-    return NewToken{response.token(), response.id()};
+    return Read(Call(&Stub::CreateToken, request));
   }
 
   absl::StatusOr<TokenList> ListTokens() override {
-    v1::ListTokensResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->ListTokens(context, v1::ListTokensRequest(), &response);
-    }));
-    return FromProto(response);
+    return Read(Call(&Stub::ListTokens, v1::ListTokensRequest()));
   }
 
   absl::Status RevokeToken(const std::string& id) override {
     v1::RevokeTokenRequest request;
     request.set_id(id);
-    v1::RevokeTokenResponse response;
-    return channel_.Invoke([&](grpc::ClientContext* context) {
-      return stub_->RevokeToken(context, request, &response);
-    });
+    return Call(&Stub::RevokeToken, request).status();
   }
 
   absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) override {
@@ -122,13 +83,30 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     request.set_worker(worker);
     request.set_undo(undo);
     request.set_whole(whole);
-    v1::ExpelResponse response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
-        [&](grpc::ClientContext* context) { return stub_->Expel(context, request, &response); }));
-    return FromProto(response);
+    return Read(Call(&Stub::Expel, request));
   }
 
  private:
+  using Stub = v1::Coordinator::Stub;
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (Stub::*call)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                                const Request& request) const {
+    Response response;
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
+      return ((*stub_).*call)(context, request, &response);
+    }));
+    return response;
+  }
+
+  // The record that a response carries.
+  template <typename Response>
+  static auto Read(const absl::StatusOr<Response>& response) -> decltype(FromProto(*response)) {
+    LONGWAVE_RETURN_IF_ERROR(response.status());
+    return FromProto(*response);
+  }
+
   const Channel channel_;
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
 };

@@ -1,8 +1,8 @@
 #include "common/rpc/grpc_services.h"
 
 #include <optional>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -19,12 +19,16 @@ constexpr size_t kJoinBytesMax = 16 << 10;
 
 CallRights Only(Identity subject) { return {CallKind::kSubject, std::move(subject)}; }
 
-// Reads the request, lets `handle` answer, and passes on an error.
-template <typename Request, typename Handle>
-grpc::Status Answer(const Request& request, const Handle& handle) {
-  auto value = FromProto(request);
+// Answers with what a handler gives, or its error.
+template <typename T, typename Response>
+grpc::Status Reply(const absl::StatusOr<T>& value, Response* response) {
   if (!value.ok()) return ToGrpc(value.status());
-  return ToGrpc(handle(*value));
+  if constexpr (std::is_same_v<T, Response>) {
+    *response = *value;
+  } else {
+    *response = ToProto(*value);
+  }
+  return grpc::Status::OK;
 }
 
 class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
@@ -39,76 +43,52 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
  private:
   using Context = grpc::ServerContext;
 
+  // Serves a call that only the member that the request names may make: subject(request). A request
+  // is read from any member, to see whom it names.
+  template <typename Request, typename Response, typename Subject, typename Handle>
+  void ServeSubject(const char* call, Subject subject, Handle handle) {
+    Serve<Request, Response>(
+        call, guard_.By(call, CallKind::kMember),
+        [=, this](const Context& context, const Request& request, Response* response) {
+          const absl::Status status = guard_.Check(context, call, subject(request));
+          if (!status.ok()) return ToGrpc(status);
+          const auto value = FromProto(request);
+          return value.ok() ? Reply(handle(*value), response) : ToGrpc(value.status());
+        });
+  }
+
   void ServeMembers() {
-    // The request has the name that the call is made for, so it is read from any member.
-    Serve<v1::RegisterWorkerRequest, v1::RegisterWorkerResponse>(
-        "RegisterWorker", guard_.By("RegisterWorker", CallKind::kMember),
-        [this](const Context& context, const auto& request, auto* response) {
-          const CallRights rights = Only(WorkerIdentity(request.name()));
-          return Checked(context, "RegisterWorker", rights, [&] {
-            return Answer(request, [&](const longwave::RegisterWorker& value) -> absl::Status {
-              LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, handler_->Register(value));
-              response->set_worker(worker);
-              return absl::OkStatus();
-            });
-          });
+    ServeSubject<v1::RegisterWorkerRequest, v1::RegisterWorkerResponse>(
+        "RegisterWorker", [](const auto& request) { return Only(WorkerIdentity(request.name())); },
+        [this](const auto& value) -> absl::StatusOr<v1::RegisterWorkerResponse> {
+          v1::RegisterWorkerResponse response;
+          LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, handler_->Register(value));
+          response.set_worker(worker);
+          return response;
         });
-    Serve<v1::RegisterShardRequest, v1::RegisterShardResponse>(
-        "RegisterShard", guard_.By("RegisterShard", CallKind::kMember),
-        [this](const Context& context, const auto& request, auto* response) {
-          const CallRights rights = Only(ShardIdentity(request.shard()));
-          return Checked(context, "RegisterShard", rights, [&] {
-            return Answer(request, [&](const longwave::RegisterShard& value) -> absl::Status {
-              LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistration answer, handler_->Register(value));
-              *response = ToProto(answer);
-              return absl::OkStatus();
-            });
-          });
-        });
-    Serve<v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse>(
-        "WorkerHeartbeat", guard_.By("WorkerHeartbeat", CallKind::kMember),
-        [this](const Context& context, const auto& request, auto* response) {
+    ServeSubject<v1::RegisterShardRequest, v1::RegisterShardResponse>(
+        "RegisterShard", [](const auto& request) { return Only(ShardIdentity(request.shard())); },
+        [this](const auto& value) { return handler_->Register(value); });
+    ServeSubject<v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse>(
+        "WorkerHeartbeat",
+        [this](const auto& request) {
           // A caller with an unknown worker's index gets NotFound.
           const std::string name = guard_.is_on() ? handler_->WorkerName(request.worker()) : "";
-          const CallRights rights =
-              name.empty() ? CallRights{CallKind::kMember, {}} : Only(WorkerIdentity(name));
-          return Checked(context, "WorkerHeartbeat", rights, [&] {
-            return Answer(request, [&](const longwave::WorkerHeartbeat& value) -> absl::Status {
-              LONGWAVE_ASSIGN_OR_RETURN(const WorkerHeartbeatReply reply,
-                                        handler_->Heartbeat(value));
-              *response = ToProto(reply);
-              return absl::OkStatus();
-            });
-          });
-        });
-    Serve<v1::ShardHeartbeatRequest, v1::ShardHeartbeatResponse>(
-        "ShardHeartbeat", guard_.By("ShardHeartbeat", CallKind::kMember),
-        [this](const Context& context, const auto& request, auto* response) {
-          const CallRights rights = Only(ShardIdentity(request.shard()));
-          return Checked(context, "ShardHeartbeat", rights, [&] {
-            return Answer(request, [&](const longwave::ShardHeartbeat& value) -> absl::Status {
-              LONGWAVE_ASSIGN_OR_RETURN(const ShardHeartbeatReply reply,
-                                        handler_->Heartbeat(value));
-              *response = ToProto(reply);
-              return absl::OkStatus();
-            });
-          });
-        });
+          return name.empty() ? CallRights{CallKind::kMember, {}} : Only(WorkerIdentity(name));
+        },
+        [this](const auto& value) { return handler_->Heartbeat(value); });
+    ServeSubject<v1::ShardHeartbeatRequest, v1::ShardHeartbeatResponse>(
+        "ShardHeartbeat", [](const auto& request) { return Only(ShardIdentity(request.shard())); },
+        [this](const auto& value) { return handler_->Heartbeat(value); });
     Serve<v1::GetStatusRequest, v1::GetStatusResponse>(
         "GetStatus", guard_.By("GetStatus", CallKind::kMember),
-        [this](const Context&, const auto& request, auto* response) -> grpc::Status {
-          const auto status = handler_->GetStatus(request.round_records_from());
-          if (!status.ok()) return ToGrpc(status.status());
-          *response = ToProto(*status);
-          return grpc::Status::OK;
+        [this](const Context&, const auto& request, auto* response) {
+          return Reply(handler_->GetStatus(request.round_records_from()), response);
         });
     Serve<v1::GetRunRequest, v1::GetRunResponse>(
         "GetRun", guard_.By("GetRun", CallKind::kMember),
-        [this](const Context&, const auto&, auto* response) -> grpc::Status {
-          const auto run = handler_->GetRun();
-          if (!run.ok()) return ToGrpc(run.status());
-          *response = ToProto(*run);
-          return grpc::Status::OK;
+        [this](const Context&, const auto&, auto* response) {
+          return Reply(handler_->GetRun(), response);
         });
     Serve<v1::RenewCertificateRequest, v1::RenewCertificateResponse>(
         "RenewCertificate", guard_.By("RenewCertificate", CallKind::kMember),
@@ -148,19 +128,24 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
           auto wish = FromProto(request);
           if (!wish.ok()) return ToGrpc(wish.status());
           wish->token = TokenOf(context);
-          auto answer = handler_->Join(*wish);
-          if (!answer.ok()) return ToGrpc(NotedToken(context, answer.status()));
-          *response = ToProto(*answer);
-          return grpc::Status::OK;
+          const auto answer = handler_->Join(*wish);
+          NotedToken(context, answer.status()).IgnoreError();
+          return Reply(answer, response);
         });
   }
 
+  // Serves a call that only an operator may make.
+  template <typename Request, typename Response, typename Answer>
+  void ServeOperator(const char* call, Answer answer) {
+    Serve<Request, Response>(call, guard_.By(call, CallKind::kOperator),
+                             [=](const Context&, const Request& request, Response* response) {
+                               return answer(request, response);
+                             });
+  }
+
   void ServeOperators() {
-    const auto by_operator = [this](const char* call) {
-      return guard_.By(call, CallKind::kOperator);
-    };
-    Serve<v1::StopRunRequest, v1::StopRunResponse>(
-        "StopRun", by_operator("StopRun"), [this](const Context&, const auto& request, auto*) {
+    ServeOperator<v1::StopRunRequest, v1::StopRunResponse>(
+        "StopRun", [this](const auto& request, auto*) {
           constexpr size_t kBytesMax = 1 << 16;
           if (request.reason().size() > kBytesMax) {
             return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
@@ -168,44 +153,21 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
           }
           return ToGrpc(handler_->StopRun(request.reason()));
         });
-    Serve<v1::CreateTokenRequest, v1::CreateTokenResponse>(
-        "CreateToken", by_operator("CreateToken"),
-        [this](const Context&, const auto& request, auto* response) {
-          return Answer(request, [&](const TokenWish& wish) -> absl::Status {
-            LONGWAVE_ASSIGN_OR_RETURN(const NewToken token, handler_->CreateToken(wish));
-            response->set_token(token.token);
-            response->set_id(token.id);
-            return absl::OkStatus();
-          });
+    ServeOperator<v1::CreateTokenRequest, v1::CreateTokenResponse>(
+        "CreateToken", [this](const auto& request, auto* response) {
+          const absl::StatusOr<TokenWish> wish = FromProto(request);
+          return wish.ok() ? Reply(handler_->CreateToken(*wish), response) : ToGrpc(wish.status());
         });
-    Serve<v1::ListTokensRequest, v1::ListTokensResponse>(
-        "ListTokens", by_operator("ListTokens"),
-        [this](const Context&, const auto&, auto* response) -> grpc::Status {
-          const auto list = handler_->ListTokens();
-          if (!list.ok()) return ToGrpc(list.status());
-          *response = ToProto(*list);
-          return grpc::Status::OK;
-        });
-    Serve<v1::RevokeTokenRequest, v1::RevokeTokenResponse>(
-        "RevokeToken", by_operator("RevokeToken"),
-        [this](const Context&, const auto& request, auto*) {
-          return ToGrpc(handler_->RevokeToken(request.id()));
-        });
-    Serve<v1::ExpelRequest, v1::ExpelResponse>(
-        "Expel", by_operator("Expel"),
-        [this](const Context&, const auto& request, auto* response) -> grpc::Status {
-          const auto expulsion = handler_->Expel(request.worker(), request.undo(), request.whole());
-          if (!expulsion.ok()) return ToGrpc(expulsion.status());
-          *response = ToProto(*expulsion);
-          return grpc::Status::OK;
-        });
-  }
-
-  template <typename Handle>
-  grpc::Status Checked(const Context& context, const char* call, const CallRights& rights,
-                       const Handle& handle) {
-    const absl::Status status = guard_.Check(context, call, rights);
-    return status.ok() ? handle() : ToGrpc(status);
+    ServeOperator<v1::ListTokensRequest, v1::ListTokensResponse>(
+        "ListTokens",
+        [this](const auto&, auto* response) { return Reply(handler_->ListTokens(), response); });
+    ServeOperator<v1::RevokeTokenRequest, v1::RevokeTokenResponse>(
+        "RevokeToken",
+        [this](const auto& request, auto*) { return ToGrpc(handler_->RevokeToken(request.id())); });
+    ServeOperator<v1::ExpelRequest, v1::ExpelResponse>("Expel", [this](const auto& request,
+                                                                       auto* response) {
+      return Reply(handler_->Expel(request.worker(), request.undo(), request.whole()), response);
+    });
   }
 
   static std::string TokenOf(const Context& context) {
@@ -228,11 +190,8 @@ class ShardGrpc final : public GuardedService<v1::ShardService::Service> {
   ShardGrpc(ShardHandler* handler, CallGuard guard) : handler_(handler), guard_(std::move(guard)) {
     Serve<v1::GetShardStatusRequest, v1::GetShardStatusResponse>(
         "GetShardStatus", guard_.By("GetShardStatus", CallKind::kMember),
-        [this](const grpc::ServerContext&, const auto&, auto* response) -> grpc::Status {
-          const auto report = handler_->GetStatus();
-          if (!report.ok()) return ToGrpc(report.status());
-          *response = ToProto(*report);
-          return grpc::Status::OK;
+        [this](const grpc::ServerContext&, const auto&, auto* response) {
+          return Reply(handler_->GetStatus(), response);
         });
   }
 

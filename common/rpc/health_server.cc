@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/listener.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/caller_bounds.h"
-#include "common/rpc/listen_check.h"
 #include "common/rpc/tls.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/fields.h"
 #include "common/layout/manifest.h"
+#include "common/rpc/admission.h"
 #include "common/wire/traffic.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/reflection.h"
@@ -51,6 +52,7 @@ class FieldReader {
   // Also what Validate says of it, and that it has the hash that it claims.
   void Read(const Message& message, Manifest* value);
   void Read(const Message& message, TrafficByKind* value);
+  void Read(const Message& message, TokenStatus* value);  // convert_admission.cc, as Write
 
   // InvalidArgument: "Message: field: got this, wanted that".
   const absl::Status& status() const { return status_; }
@@ -133,6 +135,7 @@ template <Record T>
 void Write(const T& value, Message* message);
 void Write(const Manifest& value, Message* message);  // with its hash
 void Write(const TrafficByKind& value, Message* message);
+void Write(const TokenStatus& value, Message* message);
 
 template <typename T>
 void Set(Message* message, const FieldDescriptor* field, const T& value) {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/listener.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/call_guard.h"
 #include "common/rpc/caller_bounds.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_services.h"
-#include "common/rpc/listen_check.h"
 #include "common/rpc/tls.h"
 #include "common/security/credentials.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"

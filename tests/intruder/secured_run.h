@@ -14,11 +14,11 @@
 #include "cli/process.h"
 #include "common/link/curve.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/rpc/shard_client.h"
 #include "common/security/certificates.h"
 #include "common/security/identity.h"
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
+#include "tests/support/shard_client.h"
 
 namespace longwave {
 

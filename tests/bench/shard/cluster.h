@@ -16,8 +16,8 @@
 #include "common/config/run_config.h"
 #include "common/layout/layout.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/rpc/shard_client.h"
 #include "common/wire/control.h"
+#include "tests/support/shard_client.h"
 
 namespace longwave {
 

@@ -12,11 +12,11 @@
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/rpc_server.h"
-#include "common/rpc/shard_client.h"
 #include "gmock/gmock.h"
 #include "grpc/support/log.h"
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
+#include "tests/support/shard_client.h"
 
 namespace longwave {
 namespace {

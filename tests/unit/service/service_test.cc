@@ -19,13 +19,13 @@
 #include "common/config/gpt_shape.h"
 #include "common/link/link.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/rpc/shard_client.h"
 #include "common/wire/payload.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/metrics_file.h"
 #include "server/service/shard_service.h"
+#include "tests/support/shard_client.h"
 #include "tests/unit/service/shard_worker.h"
 
 namespace longwave {

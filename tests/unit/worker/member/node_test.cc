@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/rpc/shard_client.h"
+#include "tests/support/shard_client.h"
 #include "tests/unit/worker/member/node_testing.h"
 
 namespace longwave {

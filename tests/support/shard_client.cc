@@ -1,4 +1,4 @@
-#include "common/rpc/shard_client.h"
+#include "tests/support/shard_client.h"
 
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"

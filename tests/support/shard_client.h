@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_
-#define LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_SHARD_CLIENT_H_
+#define LONGWAVE_TESTS_SUPPORT_SHARD_CLIENT_H_
 
 #include <memory>
 #include <string>
@@ -23,4 +23,4 @@ class ShardClient {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_SHARD_CLIENT_H_
