@@ -8,22 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "cli/json_text.h"
 #include "cli/run_folder.h"
+#include "common/base/enum_name.h"
 #include "common/base/figures.h"
 
 namespace longwave {
 
 std::string_view Name(RunOutcome outcome) {
-  switch (outcome) {
-    case RunOutcome::kFinished:
-      return "finished";
-    case RunOutcome::kFailed:
-      return "failed";
-    case RunOutcome::kStopped:
-      return "stopped";
-    case RunOutcome::kParked:
-      return "parked";
-  }
-  return "unknown";
+  return EnumName(outcome, {"finished", "failed", "stopped", "parked"});
 }
 
 uint64_t StepsDone(const RunStatus& status) {

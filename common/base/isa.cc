@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "common/base/enum_name.h"
+
 namespace longwave {
 namespace {
 
@@ -12,17 +14,7 @@ std::atomic<Isa>& Choice() {
 
 }  // namespace
 
-std::string_view Name(Isa isa) {
-  switch (isa) {
-    case Isa::kGeneric:
-      return "generic";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
-  }
-  return "unknown";
-}
+std::string_view Name(Isa isa) { return EnumName(isa, {"generic", "avx2", "avx512"}); }
 
 std::vector<Isa> SupportedIsas() {
   std::vector<Isa> isas = {Isa::kGeneric};

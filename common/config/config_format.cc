@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/enum_name.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 #include "common/config/presets.h"
@@ -64,18 +65,8 @@ std::string SectionTitle(const std::string& section) {
   return absl::StrCat("`", section, "`");
 }
 
-const char* BindingCell(Binding binding) {
-  switch (binding) {
-    case Binding::kNone:
-      return "";
-    case Binding::kEqual:
-      return "yes";
-    case Binding::kEqualDrawn:
-      return "not with topk";
-    case Binding::kAtMost:
-      return "at most";
-  }
-  return "?";
+std::string_view BindingCell(Binding binding) {
+  return EnumName(binding, {"", "yes", "not with topk", "at most"});
 }
 
 // Whether the value has a meaning beside the configuration's others.
@@ -172,8 +163,8 @@ std::string ConfigReference() {
                       "\n\n| key | default | values | binds | meaning |\n|---|---|---|---|---|\n");
     }
     absl::StrAppend(&text, "| `", key.name, "` | `", Written(key, key.default_value), "` | ",
-                    Cell(key.wanted), " | ", BindingCell(key.binding), " | ", Cell(key.meaning),
-                    " |\n");
+                    Cell(key.wanted), " | ", std::string(BindingCell(key.binding)), " | ",
+                    Cell(key.meaning), " |\n");
   }
   absl::StrAppend(
       &text,

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/enum_name.h"
 #include "common/layout/tile_count.h"
 
 namespace longwave {
@@ -14,29 +15,11 @@ uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 }  // namespace
 
 std::string_view Name(SignalKind signal) {
-  switch (signal) {
-    case SignalKind::kGradient:
-      return "gradient";
-    case SignalKind::kPseudoGradient:
-      return "pseudo-gradient";
-  }
-  return "?";
+  return EnumName(signal, {"gradient", "pseudo-gradient"});
 }
 
 std::string_view Name(UpdateRule update) {
-  switch (update) {
-    case UpdateRule::kSgd:
-      return "sgd";
-    case UpdateRule::kSign:
-      return "sign";
-    case UpdateRule::kNesterov:
-      return "nesterov";
-    case UpdateRule::kInner:
-      return "inner";
-    case UpdateRule::kLocal:
-      return "local";
-  }
-  return "?";
+  return EnumName(update, {"sgd", "sign", "nesterov", "inner", "local"});
 }
 
 uint64_t RoundCount(const RunConfig& config) {

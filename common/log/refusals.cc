@@ -2,38 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/enum_name.h"
 #include "common/log/log.h"
 
 namespace longwave {
 
 std::string_view Name(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::kNoCertificate:
-      return "no_certificate";
-    case Refusal::kOtherAuthority:
-      return "other_authority";
-    case Refusal::kExpired:
-      return "expired";
-    case Refusal::kBadCertificate:
-      return "bad_certificate";
-    case Refusal::kWrongName:
-      return "wrong_name";
-    case Refusal::kExpelled:
-      return "expelled";
-    case Refusal::kToken:
-      return "token";
-    case Refusal::kDataKey:
-      return "data_key";
-    case Refusal::kDataHandshake:
-      return "data_handshake";
-    case Refusal::kDataWorker:
-      return "data_worker";
-    case Refusal::kDataFrame:
-      return "data_frame";
-    case Refusal::kDataClosed:
-      return "data_closed";
-  }
-  return "unknown";
+  return EnumName(refusal, {"no_certificate", "other_authority", "expired", "bad_certificate",
+                            "wrong_name", "expelled", "token", "data_key", "data_handshake",
+                            "data_worker", "data_frame", "data_closed"});
 }
 
 bool Refusals::MayName(Refusal refusal, const std::string& peer, absl::string_view sentence,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/enum_name.h"
 #include "common/metrics/metric_rows.h"
 
 namespace longwave {
@@ -35,30 +36,10 @@ const MetricRow* FindMetric(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-std::string_view Name(MetricType type) {
-  switch (type) {
-    case MetricType::kCounter:
-      return "counter";
-    case MetricType::kGauge:
-      return "gauge";
-    case MetricType::kHistogram:
-      return "histogram";
-  }
-  return "unknown";
-}
+std::string_view Name(MetricType type) { return EnumName(type, {"counter", "gauge", "histogram"}); }
 
 std::string_view Name(MetricPart part) {
-  switch (part) {
-    case MetricPart::kEvery:
-      return "every";
-    case MetricPart::kCoordinator:
-      return "coordinator";
-    case MetricPart::kShard:
-      return "shard";
-    case MetricPart::kWorker:
-      return "worker";
-  }
-  return "unknown";
+  return EnumName(part, {"every", "coordinator", "shard", "worker"});
 }
 
 }  // namespace longwave

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/enum_name.h"
 #include "common/metrics/metric_table.h"
 
 namespace longwave {
@@ -62,17 +63,7 @@ std::string Help(const MetricRow& row) {
 }
 
 std::string_view Title(MetricPart part) {
-  switch (part) {
-    case MetricPart::kEvery:
-      return "Every process";
-    case MetricPart::kCoordinator:
-      return "The coordinator";
-    case MetricPart::kShard:
-      return "A shard";
-    case MetricPart::kWorker:
-      return "A worker";
-  }
-  return "";
+  return EnumName(part, {"Every process", "The coordinator", "A shard", "A worker"});
 }
 
 }  // namespace

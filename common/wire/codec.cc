@@ -1,50 +1,19 @@
 #include "common/wire/codec.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/enum_name.h"
 
 namespace longwave {
 
 std::string_view Name(ValueCodec codec) {
-  switch (codec) {
-    case ValueCodec::kFp32:
-      return "fp32";
-    case ValueCodec::kBf16:
-      return "bf16";
-    case ValueCodec::kInt8:
-      return "int8";
-    case ValueCodec::kInt4:
-      return "int4";
-    case ValueCodec::kInt2:
-      return "int2";
-    case ValueCodec::kSign:
-      return "sign";
-  }
-  return "unknown";
+  return EnumName(codec, {"fp32", "bf16", "int8", "int4", "int2", "sign"});
 }
 
 std::string_view Name(Selection selection) {
-  switch (selection) {
-    case Selection::kAll:
-      return "all";
-    case Selection::kTopK:
-      return "topk";
-    case Selection::kRandom:
-      return "random";
-    case Selection::kStride:
-      return "stride";
-  }
-  return "unknown";
+  return EnumName(selection, {"all", "topk", "random", "stride"});
 }
 
-std::string_view Name(Transform transform) {
-  switch (transform) {
-    case Transform::kNone:
-      return "none";
-    case Transform::kDct:
-      return "dct";
-  }
-  return "unknown";
-}
+std::string_view Name(Transform transform) { return EnumName(transform, {"none", "dct"}); }
 
 std::string Describe(const PayloadFormat& format) {
   std::string text(Name(format.selection));

@@ -1,5 +1,6 @@
 #include "common/wire/control.h"
 
+#include "common/base/enum_name.h"
 #include "common/base/rng.h"
 
 namespace longwave {
@@ -15,43 +16,15 @@ uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes) {
 bool IsOver(RunPhase phase) { return phase != RunPhase::kWaiting && phase != RunPhase::kTraining; }
 
 std::string_view Name(RunPhase phase) {
-  switch (phase) {
-    case RunPhase::kWaiting:
-      return "waiting";
-    case RunPhase::kTraining:
-      return "training";
-    case RunPhase::kFinished:
-      return "finished";
-    case RunPhase::kFailed:
-      return "failed";
-    case RunPhase::kStopped:
-      return "stopped";
-  }
-  return "unknown";
+  return EnumName(phase, {"waiting", "training", "finished", "failed", "stopped"},
+                  RunPhase::kWaiting);
 }
 
 std::string_view Name(WorkerPhase phase) {
-  switch (phase) {
-    case WorkerPhase::kStarting:
-      return "starting";
-    case WorkerPhase::kTraining:
-      return "training";
-    case WorkerPhase::kSyncing:
-      return "syncing";
-    case WorkerPhase::kValidating:
-      return "validating";
-    case WorkerPhase::kDone:
-      return "done";
-    case WorkerPhase::kFailed:
-      return "failed";
-    case WorkerPhase::kLost:
-      return "lost";
-    case WorkerPhase::kJoining:
-      return "joining";
-    case WorkerPhase::kExpelled:
-      return "expelled";
-  }
-  return "unknown";
+  return EnumName(phase,
+                  {"starting", "training", "syncing", "validating", "done", "failed", "lost",
+                   "joining", "expelled"},
+                  WorkerPhase::kStarting);
 }
 
 }  // namespace longwave

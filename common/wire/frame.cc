@@ -1,15 +1,14 @@
 #include "common/wire/frame.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "common/base/enum_name.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
@@ -241,16 +240,14 @@ absl::StatusOr<NodeRank> NodeRank::Unpack(uint32_t packed) {
 }
 
 std::string_view Name(FrameKind kind) {
-  constexpr std::string_view kNames[] = {"unknown", "hello", "push",     "answer", "merged",
-                                         "pull",    "fetch", "snapshot", "request"};
-  const auto number = static_cast<size_t>(kind);
-  return kNames[number < std::size(kNames) ? number : 0];
+  return EnumName(kind,
+                  {"hello", "push", "answer", "merged", "pull", "fetch", "snapshot", "request"},
+                  FrameKind::kHello);
 }
 
 std::string_view Name(Outcome outcome) {
-  constexpr std::string_view kNames[] = {"none", "accepted",  "duplicate",    "late",   "rejected",
-                                         "busy", "compacted", "not a member", "unknown"};
-  return kNames[std::min(static_cast<size_t>(outcome), std::size(kNames) - 1)];
+  return EnumName(outcome, {"none", "accepted", "duplicate", "late", "rejected", "busy",
+                            "compacted", "not a member"});
 }
 
 }  // namespace longwave

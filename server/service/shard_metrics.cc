@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
+#include "common/base/enum_name.h"
 
 namespace longwave {
 namespace {
@@ -22,21 +23,7 @@ std::string_view OutcomeOf(Outcome outcome) {
 
 // The label `reason`; empty: no rejection.
 std::string_view ReasonOf(Rejection rejection) {
-  switch (rejection) {
-    case Rejection::kNone:
-      return "";
-    case Rejection::kAddress:
-      return "address";
-    case Rejection::kRound:
-      return "round";
-    case Rejection::kWeight:
-      return "weight";
-    case Rejection::kNorm:
-      return "norm";
-    case Rejection::kPayload:
-      return "payload";
-  }
-  return "";
+  return EnumName(rejection, {"", "address", "round", "weight", "norm", "payload"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/enum_name.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/wire/crc32c.h"
@@ -171,19 +172,7 @@ absl::StatusOr<LogRecord> DecodeNote(ByteReader in) {
 }  // namespace
 
 std::string_view Name(LogKind kind) {
-  switch (kind) {
-    case LogKind::kPush:
-      return "push";
-    case LogKind::kMerged:
-      return "merged";
-    case LogKind::kMembership:
-      return "membership";
-    case LogKind::kNote:
-      return "note";
-    case LogKind::kDecisions:
-      return "decisions";
-  }
-  return "unknown";
+  return EnumName(kind, {"push", "merged", "membership", "note", "decisions"}, LogKind::kPush);
 }
 
 LogKind KindOf(const LogRecord& record) { return static_cast<LogKind>(record.index() + 1); }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/enum_name.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
@@ -47,15 +48,7 @@ absl::Status Loss(absl::string_view what) {
 }  // namespace
 
 std::string_view Name(SnapshotKind kind) {
-  switch (kind) {
-    case SnapshotKind::kState:
-      return "state";
-    case SnapshotKind::kModel:
-      return "model";
-    case SnapshotKind::kStart:
-      return "start";
-  }
-  return "unknown";
+  return EnumName(kind, {"state", "model", "start"}, SnapshotKind::kState);
 }
 
 std::array<std::byte, kSnapshotHeaderBytes> EncodeSnapshotHeader(const SnapshotHeader& header) {
