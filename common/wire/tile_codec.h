@@ -12,7 +12,8 @@
 namespace longwave {
 
 // Conversion of one tile's values between floats and bits. Every backend gives the same bits as
-// these functions for the same coefficients in the same order.
+// these functions and those of tests/support/reference/tile_codec.h, which define the encoding, for
+// the same coefficients in the same order.
 
 // The two magnitudes of int2, in units of the scale. Not an array, since a host's constant array
 // has no address on a GPU.
@@ -43,9 +44,6 @@ LONGWAVE_HOST_DEVICE constexpr int32_t TopLevel(ValueCodec codec) {
 // reject payloads above it. Only for integer codecs.
 uint16_t ScaleCodeMax(ValueCodec codec);
 
-// Rounds to nearest, ties to even; saturates at the largest finite bf16. `value` is finite.
-uint16_t EncodeBf16(float value);
-
 // Chooses `count` of `values` by `selection` and writes their indices in increasing order.
 //   kTopK    largest magnitude, ties to the smaller index
 //   kRandom, kStride   from `draw` alone (see SelectionDraw); values are not read
@@ -62,20 +60,8 @@ void SelectIndices(Selection selection, std::span<const float> values, uint64_t 
 // `tile` is the tile's index in the layout.
 uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile);
 
-// Quantizes values into codes (one uint32 each: fp32 and bf16 bit patterns, or level codes) and
-// replaces the values by those that the receiver will read. Returns the scale's code (0 for fp32
-// and bf16). Scale: sign: mean magnitude; int2: least squares over the levels (three Lloyd steps);
-// int4, int8: the largest magnitude on the top level. Sums are in fixed point (see the .cc), so
-// that their order is free. Each value then goes to the nearest level of the rounded scale; a tie
-// goes to the smaller magnitude, a zero of either sign to the smallest positive level.
-uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint32_t> codes);
-
-// Writes tile `tile` of a payload begun by BeginPayload. indices: sorted, sent_count of them
-// (ignored unless the selection is topk); codes and scale as QuantizeTile gave them.
-void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
-               std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload);
-
-// The part of WriteTile beside the values: the scale and the indices.
+// Writes what tile `tile` of a payload begun by BeginPayload has beside its values: the scale, and
+// the indices if the selection is topk: sorted, sent_count of them.
 void WriteTileHead(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
                    uint16_t scale, std::span<std::byte> payload);
 

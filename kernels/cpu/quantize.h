@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tile_math.h"
 
-// QuantizeTile of common/wire/tile_codec.cc in vectors, to the same bits. Its sums are of integers
+// QuantizeTile of tests/support/reference in vectors, to the same bits. Its sums are of integers
 // below 2^40, so that sums over a tile, even twice those, stay below 2^53: doubles hold them
 // exactly, in any order.
 

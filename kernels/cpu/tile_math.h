@@ -150,7 +150,7 @@ struct TileMath {
   void (*add_scaled_at)(uint32_t n, float factor, const float* v, const uint16_t* indices,
                         float* m);
 
-  // QuantizeTile of common/wire/tile_codec.h in parts. `values` and `codes` have room for whole
+  // QuantizeTile of tests/support/reference in parts. `values` and `codes` have room for whole
   // vectors. The largest magnitude's bits:
   uint32_t (*largest)(uint32_t n, const float* values);
   // The scale before rounding, from the largest magnitude's bits, which are not zero.

@@ -14,7 +14,8 @@ namespace longwave::cpu {
 // The loops of an instruction set, which this processor must support.
 const TileMath& TileMathOf(Isa isa);
 
-// QuantizeTile and ReadTile of common/wire/tile_codec.h, to the same bits, with a TileMath's loops.
+// QuantizeTile of tests/support/reference and ReadTile of common/wire/tile_codec.h, to the same
+// bits, with a TileMath's loops.
 
 // Quantizes work.values to work.codes. Returns the scale's code.
 uint16_t QuantizeValues(const TileMath& math, ValueCodec codec, uint32_t count, TileWork& work);

@@ -7,7 +7,7 @@
 
 namespace longwave::cuda {
 
-// QuantizeTile of common/wire/tile_codec.cc, block-wide and to the same bits: sums are of integers
+// QuantizeTile of tests/support/reference, block-wide and to the same bits: sums are of integers
 // in fixed point, and the rest is done value by value. Changes there need changes here; the
 // conformance suite compares whole payloads.
 

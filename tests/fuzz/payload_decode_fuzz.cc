@@ -12,6 +12,7 @@
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
 #include "tests/fuzz/payload_input.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/support/tile_levels.h"
 
 namespace longwave {

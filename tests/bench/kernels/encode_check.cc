@@ -5,6 +5,7 @@
 
 #include "common/wire/tile_codec.h"
 #include "tests/support/reference/dct.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave::bench {
 namespace {

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave::bench {
 namespace {

@@ -14,6 +14,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
 namespace {

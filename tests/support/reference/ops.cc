@@ -13,6 +13,7 @@
 #include "kernels/host_memory.h"
 #include "tests/support/reference/dct.h"
 #include "tests/support/reference/optimizer.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave::ref {
 namespace {

@@ -18,6 +18,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/values.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave::cpu {
 namespace {

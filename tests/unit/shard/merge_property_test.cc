@@ -7,6 +7,7 @@
 
 #include "common/base/isa.h"
 #include "common/base/rng.h"
+#include "common/wire/frame.h"
 #include "server/shard/merge.h"
 #include "server/shard/tile_threads.h"
 #include "tests/unit/shard/reference_merge.h"

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "common/base/rng.h"
+#include "common/wire/frame.h"
 #include "common/wire/scale16.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/unit/shard/shard_testing.h"
 
 namespace longwave {

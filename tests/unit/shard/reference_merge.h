@@ -9,6 +9,7 @@
 
 #include "common/wire/tile_codec.h"
 #include "server/shard/merge.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/support/tile_levels.h"
 #include "tests/unit/shard/shard_testing.h"
 

@@ -11,6 +11,7 @@
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
 

@@ -9,6 +9,7 @@
 #include "common/base/rng.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/unit/wire/wire_testing.h"
 
 namespace longwave {

@@ -6,6 +6,7 @@
 
 #include "common/base/rng.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
 namespace {

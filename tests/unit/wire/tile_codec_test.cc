@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/wire/payload.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/support/tile_levels.h"
 #include "tests/unit/wire/wire_testing.h"
 

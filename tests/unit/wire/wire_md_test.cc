@@ -18,6 +18,7 @@
 #include "common/wire/snapshot_payload.h"
 #include "common/wire/tile_codec.h"
 #include "tests/support/example_bytes.h"
+#include "tests/support/reference/tile_codec.h"
 #include "tests/unit/wire/wire_testing.h"
 
 namespace longwave {

@@ -13,6 +13,7 @@
 #include "common/base/rng.h"
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
 

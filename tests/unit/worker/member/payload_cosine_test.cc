@@ -8,6 +8,7 @@
 
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
 namespace {
