@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cli/scrape_targets.h"
+#include "cli/worker_command.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -189,14 +191,11 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
-    if (!process->Running()) {
-      return absl::AbortedError(NamedFailure(*process));
-    }
+    if (!process->Running()) return Aborted(NamedFailure(*process));
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) {
-      return absl::AbortedError(absl::StrCat(process->name(), " was not ready within ",
-                                             absl::FormatDuration(options_.ready_timeout), "; see ",
-                                             process->log_file()));
+      return Aborted(process->name(), " was not ready within ",
+                     absl::FormatDuration(options_.ready_timeout), "; see ", process->log_file());
     }
     Poll(std::min(left, process->output_fd() < 0 ? kReapInterval : absl::Seconds(1)));
   }
@@ -278,9 +277,9 @@ absl::Status Cluster::Revive() {
     const std::string what = absl::StrCat(child.options.name, " was killed by signal ", signal,
                                           " (", strsignal(signal), ")");
     if (!child.budget.Spend(MonotonicNow())) {
-      return absl::AbortedError(absl::StrCat(
-          what, " and had been started again ", RestartBudget::kMax, " times within ",
-          absl::FormatDuration(RestartBudget::kWindow), " already; see ", child.options.log_file));
+      return Aborted(what, " and had been started again ", RestartBudget::kMax, " times within ",
+                     absl::FormatDuration(RestartBudget::kWindow), " already; see ",
+                     child.options.log_file);
     }
     LONGWAVE_ASSIGN_OR_RETURN(child.process, Process::Start(child.options));
     ++restarts_;
@@ -294,7 +293,7 @@ std::vector<std::string> Cluster::TakeNotices() { return std::exchange(notices_,
 absl::Status Cluster::FirstFailure() {
   for (Child& child : children_) {
     if (child.process->Running() || child.process->succeeded() || IsToBeRevived(child)) continue;
-    return absl::AbortedError(NamedFailure(*child.process));
+    return Aborted(NamedFailure(*child.process));
   }
   return absl::OkStatus();
 }

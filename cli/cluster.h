@@ -13,7 +13,6 @@
 #include "cli/process.h"
 #include "cli/run_folder.h"
 #include "cli/security/cluster_credentials.h"
-#include "cli/worker_command.h"
 #include "common/config/run_config.h"
 
 namespace longwave {

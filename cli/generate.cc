@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/programs/programs.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> SampleLines(const GenerateOptions& opti
                                                      absl::Duration patience) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> command, CommandOf(options));
   LONGWAVE_ASSIGN_OR_RETURN(const Ended ended, RunToEnd(command, patience));
-  if (!ended.well) return absl::UnavailableError(ended.output);
+  if (!ended.well) return Unavailable(ended.output);
   return std::vector<std::string>(absl::StrSplit(ended.output, '\n', absl::SkipEmpty()));
 }
 

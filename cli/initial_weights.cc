@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "cli/process.h"
 #include "cli/programs/programs.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -42,8 +43,7 @@ absl::StatusOr<std::string> MakeInitialWeights(const std::string& config_file,
                                   kPatience));
   if (ended.well) return file;
   const std::string sentence = LastErrorLine(ended.output);
-  return absl::AbortedError(
-      absl::StrCat("longwave-worker: ", sentence.empty() ? ended.output : sentence));
+  return Aborted("longwave-worker: ", sentence.empty() ? ended.output : sentence);
 }
 
 }  // namespace longwave

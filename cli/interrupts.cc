@@ -8,7 +8,7 @@
 #include <csignal>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/termination.h"
 
 namespace longwave {
@@ -22,8 +22,8 @@ absl::StatusOr<Interrupts> Interrupts::Block() {
   const int error = pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const int fd = error == 0 ? signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
   if (fd < 0) {
-    return absl::InternalError(absl::StrCat(
-        "cannot watch for signals: ", std::generic_category().message(error != 0 ? error : errno)));
+    return Internal("cannot watch for signals: ",
+                    std::generic_category().message(error != 0 ? error : errno));
   }
   return Interrupts(fd);
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/interrupts.h"
 #include "cli/run_folder.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -71,14 +72,12 @@ absl::StatusOr<std::vector<LogFile>> FilesOf(const LogsOptions& options) {
       files.push_back({names.back(), entry.path().string()});
   }
   if (error) {
-    return absl::NotFoundError(absl::StrCat(folder, ": ", error.message(),
-                                            ", wanted the folder of a run of `longwave up`"));
+    return NotFound(folder, ": ", error.message(), ", wanted the folder of a run of `longwave up`");
   }
   std::ranges::sort(names);
   for (const std::string& process : options.processes) {
     if (std::ranges::find(names, process) != names.end()) continue;
-    return absl::NotFoundError(
-        absl::StrCat("got ", Quotable(process), ", wanted one of ", absl::StrJoin(names, ", ")));
+    return NotFound("got ", Quotable(process), ", wanted one of ", absl::StrJoin(names, ", "));
   }
   std::ranges::sort(files, {}, &LogFile::process);
   return files;

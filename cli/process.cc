@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/programs/programs.h"
+#include "common/base/errors.h"
 
 extern char** environ;
 
@@ -85,8 +86,8 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   const std::vector<char*> envp = PointersTo(environment);
 
   const auto failed = [&options](int error) {
-    return absl::UnavailableError(absl::StrCat("cannot start ", options.name, " (", options.argv[0],
-                                               "): ", ErrorText(error)));
+    return Unavailable("cannot start ", options.name, " (", options.argv[0],
+                       "): ", ErrorText(error));
   };
   ScopedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   ScopedFd log_fd(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

@@ -2,14 +2,36 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "cli/stop.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
+#include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
+#include "common/rpc/coordinator_client.h"
 
 namespace longwave {
+namespace {
+
+// The coordinator ends the run where it is, and the designated worker writes the weights.
+absl::Status Stop(const std::string& address, const std::string& security) {
+  const std::unique_ptr<CoordinatorClient> client =
+      CoordinatorClient::Connect(address, kCommandDeadline, security);
+  LONGWAVE_ASSIGN_OR_RETURN(const RunStatus run,
+                            client->GetStatus(std::numeric_limits<uint64_t>::max()));
+  if (IsOver(run.phase)) {
+    return FailedPrecondition("the run is over already (", Name(run.phase), ")");
+  }
+  LONGWAVE_RETURN_IF_ERROR(client->StopRun("stopped by an operator"));
+  PrintLine(stdout,
+            "stopped; the worker that validates writes the weights of now into its run folder");
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 RunCommands::RunCommands(CLI::App* app) {
   const auto add = [&](const char* name, const char* what) {
@@ -50,7 +72,8 @@ std::optional<int> RunCommands::Run() const {
   }
   if (status_command_->parsed()) return RunStatusCommand(status_);
   if (top_command_->parsed()) return RunTop({status_.address, status_.security, top_.plain});
-  if (stop_command_->parsed()) return RunStop(status_.address, status_.security);
+  if (stop_command_->parsed())
+    return ExitStatus("longwave stop: failed", Stop(status_.address, status_.security));
   if (weights_command_->parsed())
     return RunWeights({status_.address, status_.security, weights_.out});
   if (logs_command_->parsed()) return RunLogs(logs_);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/summary.h"
+#include "common/base/errors.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 
@@ -25,14 +26,12 @@ namespace fs = std::filesystem;
 constexpr int kSuffixMax = 1000;
 
 absl::Status FileError(absl::string_view what, const std::string& path, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error)));
+  return Unavailable("cannot ", what, " ", path, ": ", std::generic_category().message(error));
 }
 
 absl::Status InUse(const std::string& path) {
-  return absl::AlreadyExistsError(
-      absl::StrCat("the run folder ", path,
-                   " has something in it; wanted a new name (--name) or an empty folder"));
+  return AlreadyExists("the run folder ", path,
+                       " has something in it; wanted a new name (--name) or an empty folder");
 }
 
 // Makes the run folder, or takes an empty one. Creating config.yaml decides between two runs that
@@ -94,9 +93,8 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   for (const std::string& wanted : {folder.config_file(), folder.state_folder("coordinator")}) {
     if (fs::exists(wanted, error)) continue;
-    return absl::NotFoundError(absl::StrCat("there is no ", wanted,
-                                            ", wanted the folder of a run of ",
-                                            "`longwave up` that keeps state"));
+    return NotFound("there is no ", wanted, ", wanted the folder of a run of ",
+                    "`longwave up` that keeps state");
   }
   std::ifstream file(folder.summary_file());
   const nlohmann::json summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
@@ -105,10 +103,9 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   // The coordinator knows whether a failed run can resume.
   if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
     return folder;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the run in ", path, " has ",
-                   outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
-                   ", wanted one that was parked"));
+  return FailedPrecondition("the run in ", path, " has ",
+                            outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
+                            ", wanted one that was parked");
 }
 
 std::string FindRunFolder(const std::string& run, const std::string& runs_dir) {

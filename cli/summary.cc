@@ -1,7 +1,6 @@
 #include "cli/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 

@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <memory>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/display.h"
 #include "cli/interrupts.h"
 #include "cli/status_feed.h"
 #include "cli/view.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/coordinator_client.h"
@@ -42,9 +42,9 @@ absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
            poll(&interrupted, 1, absl::ToInt64Milliseconds(StatusFeed::kInterval)) <= 0 &&
            feed.silence() <= StatusFeed::kSilenceMax);
   if (feed.silence() > StatusFeed::kSilenceMax) {
-    return absl::UnavailableError(absl::StrCat(
-        "the coordinator has not answered for ", absl::FormatDuration(StatusFeed::kSilenceMax),
-        "; the run was ", std::string(Name(feed.status().phase)), " then"));
+    return Unavailable("the coordinator has not answered for ",
+                       absl::FormatDuration(StatusFeed::kSilenceMax), "; the run was ",
+                       Name(feed.status().phase), " then");
   }
   return feed.status().phase;
 }

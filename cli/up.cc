@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <thread>
 #include <utility>
 

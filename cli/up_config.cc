@@ -2,10 +2,10 @@
 #include <filesystem>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cli/preflight.h"
 #include "cli/up.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "worker/data/data_files.h"
@@ -14,7 +14,7 @@ namespace longwave {
 
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   if (options.config_file.empty() && !options.worker_command.has_value()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
   }
   Overrides overrides;
@@ -29,19 +29,19 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
                                                   : LoadConfig(options.config_file, overrides));
   if (options.worker_command.has_value()) {
     if (!options.data.has_value()) return config;
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "--data: got one beside --worker-command, whose workers have data of their own; wanted the "
         "path in the command");
   }
   if (config.model.kind == "external") {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "model.kind: got external, which longwave-worker has not; wanted --worker-command beside "
         "it");
   }
   if (options.data.has_value()) {
     if (options.data->empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--data: got an empty path, wanted a file, a folder or ", kCompilerHeaders));
+      return InvalidArgument("--data: got an empty path, wanted a file, a folder or ",
+                             kCompilerHeaders);
     }
     config.data.path = *options.data;
   }

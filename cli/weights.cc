@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "absl/time/time.h"
 #include "cli/initial_weights.h"
 #include "cli/run_folder.h"
+#include "common/base/errors.h"
 #include "common/base/figures.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -45,15 +45,15 @@ constexpr char kFromFolders[] =
 
 absl::Status CheckTrains(const RunStatus& run) {
   if (run.phase == RunPhase::kWaiting)
-    return absl::FailedPreconditionError("the run has not begun, wanted one that trains");
+    return FailedPrecondition("the run has not begun, wanted one that trains");
   if (!IsOver(run.phase)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the run is over (", std::string(Name(run.phase)), "), and its shards have ended; ",
+  return FailedPrecondition(
+      "the run is over (", Name(run.phase), "), and its shards have ended; ",
       run.model_file.empty()
           ? "the worker that validates has written the weights into its run folder if it was left"
           : absl::StrCat("the worker that validates has written the weights to ", run.model_file,
                          " on its machine"),
-      "; ", kFromFolders));
+      "; ", kFromFolders);
 }
 
 absl::Status WriteWeights(const WeightsOptions& options) {
@@ -62,14 +62,13 @@ absl::Status WriteWeights(const WeightsOptions& options) {
       CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
   const absl::StatusOr<RunStatus> status = client->GetStatus(std::numeric_limits<uint64_t>::max());
   if (absl::IsUnavailable(status.status())) {
-    return absl::UnavailableError(absl::StrCat(
-        status.status().message(), "; of a run that was parked or is over, ", kFromFolders));
+    return Unavailable(status.status().message(), "; of a run that was parked or is over, ",
+                       kFromFolders);
   }
   LONGWAVE_RETURN_IF_ERROR(status.status());
   LONGWAVE_RETURN_IF_ERROR(CheckTrains(*status));
   LONGWAVE_ASSIGN_OR_RETURN(const RunDescription run, client->GetRun());
-  if (!run.manifest.has_value())
-    return absl::UnavailableError("the coordinator does not know the model yet");
+  if (!run.manifest.has_value()) return Unavailable("the coordinator does not know the model yet");
   LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string name = OwnName();
   Overrides overrides = {absl::StrCat("cluster.coordinator=", options.address)};

@@ -9,11 +9,11 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -44,13 +44,12 @@ absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view command) {
     }
   }
   if (quote != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--worker-command: got a ", std::string(1, quote), " without a second one in ",
-                     std::string(command)));
+    return InvalidArgument("--worker-command: got a ", std::string(1, quote),
+                           " without a second one in ", command);
   }
   if (word) words.push_back(*std::move(word));
   if (words.empty() || words.front().empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "--worker-command: got an empty command, wanted one such as 'python train.py'");
   }
   return words;
@@ -81,9 +80,9 @@ absl::StatusOr<std::vector<std::string>> ParseWorkerCommand(std::string_view com
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> words, SplitWords(command));
   std::optional<std::string> program = FindProgram(words.front());
   if (!program) {
-    return absl::NotFoundError(absl::StrCat("--worker-command: got ", words.front(),
-                                            ", wanted a program that can be run: a path or a name "
-                                            "that PATH leads to"));
+    return NotFound("--worker-command: got ", words.front(),
+                    ", wanted a program that can be run: a path or a name "
+                    "that PATH leads to");
   }
   words.front() = *std::move(program);
   return words;

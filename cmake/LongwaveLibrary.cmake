@@ -1,13 +1,13 @@
-# longwave_library(NAME SRCS … [HDRS …] [DEPS …] [PRIVATE_DEPS …]): one library of ours with the alias
+# longwave_library(NAME [SRCS …] [DEPS …] [PRIVATE_DEPS …]): one library of ours with the alias
 # longwave::NAME. Its headers need DEPS; only its sources need PRIVATE_DEPS. All can go into
 # liblongwave.so. Access to hidden symbols is as fast as without -fPIC.
 function(longwave_library name)
-  cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "longwave_library(${name}): unknown arguments ${ARG_UNPARSED_ARGUMENTS}")
   endif()
   if(ARG_SRCS)
-    add_library(longwave_${name} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    add_library(longwave_${name} STATIC ${ARG_SRCS})
     target_include_directories(longwave_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
     target_link_libraries(longwave_${name} PUBLIC ${ARG_DEPS} PRIVATE longwave_flags ${ARG_PRIVATE_DEPS})
     longwave_shareable(longwave_${name})

@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -18,37 +18,33 @@ struct Needed {
 
 absl::Status CheckPointers(absl::string_view op, std::initializer_list<Needed> needed) {
   for (const Needed& each : needed) {
-    if (each.pointer == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(op, ": ", each.name, " is null"));
-    }
+    if (each.pointer == nullptr) return InvalidArgument(op, ": ", each.name, " is null");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFinite(absl::string_view op, absl::string_view name, float value) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(op, ": ", name, " is ", value, ", wanted a finite number"));
+  return InvalidArgument(op, ": ", name, " is ", value, ", wanted a finite number");
 }
 
 absl::Status CheckSegment(absl::string_view op, const Layout& layout, uint32_t segment) {
   if (segment < layout.segments().size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(op, ": segment ", segment, " of a layout that has ", layout.segments().size()));
+  return InvalidArgument(op, ": segment ", segment, " of a layout that has ",
+                         layout.segments().size());
 }
 
 absl::Status CheckSignal(absl::string_view op, const Signal& signal) {
   if (signal.type == ElementType::kFp32 || signal.type == ElementType::kBf16) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(op, ": unknown element type ", static_cast<int>(signal.type), " of the signal"));
+  return InvalidArgument(op, ": unknown element type ", static_cast<int>(signal.type),
+                         " of the signal");
 }
 
 absl::Status CheckTransform(absl::string_view op, Transform transform) {
   if (transform == Transform::kNone || transform == Transform::kDct) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(op, ": unknown transform ", static_cast<int>(transform)));
+  return InvalidArgument(op, ": unknown transform ", static_cast<int>(transform));
 }
 
 absl::Status CheckPayload(absl::string_view op, const Layout& layout, uint32_t segment,
@@ -56,20 +52,19 @@ absl::Status CheckPayload(absl::string_view op, const Layout& layout, uint32_t s
   LONGWAVE_RETURN_IF_ERROR(CheckSegment(op, layout, segment));
   const auto tiles = layout.tiles(layout.segments()[segment]);
   if (payload_layout.tile_count() != tiles.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(op, ": payload of ", payload_layout.tile_count(),
-                                                   " tiles, segment ", segment, " has ",
-                                                   tiles.size()));
+    return InvalidArgument(op, ": payload of ", payload_layout.tile_count(), " tiles, segment ",
+                           segment, " has ", tiles.size());
   }
   for (uint32_t t = 0; t < tiles.size(); ++t) {
     if (payload_layout.tile_size(t) != tiles[t].size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(op, ": payload has ", payload_layout.tile_size(t), " coefficients in tile ",
-                       t, " of segment ", segment, ", which has ", tiles[t].size()));
+      return InvalidArgument(op, ": payload has ", payload_layout.tile_size(t),
+                             " coefficients in tile ", t, " of segment ", segment, ", which has ",
+                             tiles[t].size());
     }
   }
   if (payload_bytes != payload_layout.bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(op, ": payload of ", payload_bytes,
-                                                   " bytes, wanted ", payload_layout.bytes()));
+    return InvalidArgument(op, ": payload of ", payload_bytes, " bytes, wanted ",
+                           payload_layout.bytes());
   }
   return absl::OkStatus();
 }
@@ -87,8 +82,7 @@ absl::Status CheckArgs(const EncodeArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "beta", args.beta));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "alpha", args.alpha));
   if (args.slot >= kEncodeSlots) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("encode: slot ", args.slot, ", wanted 0 to ", kEncodeSlots - 1));
+    return InvalidArgument("encode: slot ", args.slot, ", wanted 0 to ", kEncodeSlots - 1);
   }
   return CheckPayload("encode", *args.layout, args.segment, *args.payload_layout,
                       args.payload.size());
@@ -124,8 +118,7 @@ absl::Status CheckArgs(const DecodeUpdateArgs& args) {
       LONGWAVE_RETURN_IF_ERROR(CheckPointers(kOp, {{"theta", args.theta}}));
       break;
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(kOp, ": unknown update rule ", static_cast<int>(args.update)));
+      return InvalidArgument(kOp, ": unknown update rule ", static_cast<int>(args.update));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckSignal(kOp, args.signal));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform(kOp, args.transform));
@@ -143,9 +136,8 @@ absl::Status CheckArgs(const HashArgs& args) {
   if (args.segment_begin < segments && args.hashes.size() <= segments - args.segment_begin) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("hash: ", args.hashes.size(), " segments from ",
-                                                 args.segment_begin, " of a layout that has ",
-                                                 segments));
+  return InvalidArgument("hash: ", args.hashes.size(), " segments from ", args.segment_begin,
+                         " of a layout that has ", segments);
 }
 
 absl::Status CheckArgs(const AdamWArgs& args) {
@@ -179,8 +171,7 @@ absl::Status CheckArgs(const ScaleArgs& args) {
 absl::Status CheckArgs(const BlendArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("blend", "alpha", args.alpha));
   if (args.begin > args.end) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("blend: elements from ", args.begin, " to ", args.end));
+    return InvalidArgument("blend: elements from ", args.begin, " to ", args.end);
   }
   if (args.begin == args.end) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(

@@ -1,10 +1,9 @@
 #include "kernels/host_memory.h"
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/memory.h"
 
 namespace longwave {
@@ -12,7 +11,7 @@ namespace longwave {
 absl::Status CopyHost(const Exec&, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   if (to == nullptr || from == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("copy of ", bytes, " bytes: an array is null"));
+    return InvalidArgument("copy of ", bytes, " bytes: an array is null");
   }
   std::memcpy(to, from, bytes);
   return absl::OkStatus();
@@ -28,10 +27,7 @@ absl::StatusOr<void*> AllocateHost(size_t bytes) {
     const size_t rounded = bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
     memory = std::aligned_alloc(alignment, rounded);
   }
-  if (memory == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for an array of ", bytes, " bytes"));
-  }
+  if (memory == nullptr) return ResourceExhausted("no memory for an array of ", bytes, " bytes");
   PreferHugePages(memory, bytes);
   std::memset(memory, 0, bytes);
   return memory;

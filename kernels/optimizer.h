@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_KERNELS_OPTIMIZER_H_
 #define LONGWAVE_KERNELS_OPTIMIZER_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace longwave {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -68,8 +69,7 @@ absl::Status CheckFlags(const Flags& flags) {
         std::pair{"--control-listen", !flags.control_listen.empty()},
         std::pair{"--control-advertise", !flags.control_advertise.empty()},
         std::pair{"--stay-when-done", flags.stay_when_done}}) {
-    if (given)
-      return absl::InvalidArgumentError(absl::StrCat(flag, " is a flag of --role=shard alone"));
+    if (given) return InvalidArgument(flag, " is a flag of --role=shard alone");
   }
   return absl::OkStatus();
 }
@@ -99,10 +99,10 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
 }
 
 absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_token stop) {
-  if (!flags.has_shard) return absl::InvalidArgumentError("a shard needs its index: --shard N");
+  if (!flags.has_shard) return InvalidArgument("a shard needs its index: --shard N");
   if (flags.shard >= config.run.shards) {
-    return absl::InvalidArgumentError(absl::StrCat("--shard ", flags.shard, ": the run has ",
-                                                   config.run.shards, " shards, numbered from 0"));
+    return InvalidArgument("--shard ", flags.shard, ": the run has ", config.run.shards,
+                           " shards, numbered from 0");
   }
   SetLogProcess(absl::StrCat("shard-", flags.shard));
   Metrics metrics(MetricPart::kShard);

@@ -11,12 +11,12 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/link/curve.h"
 #include "common/rpc/coordinator_client.h"
@@ -136,7 +136,7 @@ ShardReading MeasureShard(const ShardAddress& shard, ProbeClient::Trust trust,
 
 absl::StatusOr<absl::Duration> MeasureConnection(const std::string& address, int tries) {
   const size_t colon = address.rfind(':');
-  if (colon == address.npos) return absl::InvalidArgumentError("wanted host:port");
+  if (colon == address.npos) return InvalidArgument("wanted host:port");
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
   addrinfo hints{};
@@ -144,7 +144,7 @@ absl::StatusOr<absl::Duration> MeasureConnection(const std::string& address, int
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
       error != 0) {
-    return absl::UnavailableError(absl::StrCat("its name is not known: ", gai_strerror(error)));
+    return Unavailable("its name is not known: ", gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
   int error = 0;
@@ -158,13 +158,13 @@ absl::StatusOr<absl::Duration> MeasureConnection(const std::string& address, int
     }
     if (error == 0) return best;
   }
-  return absl::UnavailableError(ConnectError(error));
+  return Unavailable(ConnectError(error));
 }
 
 CoordinatorReading MeasureCoordinator(const std::string& address, const std::string& credentials) {
   CoordinatorReading reading;
   reading.control = {.address = address, .round_trip = MeasureConnection(address, kTries)};
-  reading.clock = absl::UnavailableError("the coordinator is not reached");
+  reading.clock = Unavailable("the coordinator is not reached");
   reading.speed = reading.clock.status();
   if (!reading.control.round_trip.ok()) return reading;
 
@@ -179,8 +179,8 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
     absl::StatusOr<ClockReading> clock = MeasureClock(*secured);
     if (clock.ok()) {
       reading.clock = std::move(clock);
-      reading.status = absl::UnauthenticatedError(
-          "the run is secured, and without credentials nobody is told more");
+      reading.status =
+          Unauthenticated("the run is secured, and without credentials nobody is told more");
       return reading;
     }
   }

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/programs/programs.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 
@@ -30,7 +30,7 @@ constexpr size_t kDiskBytes = 32 << 20;
 constexpr size_t kBlockBytes = 1 << 20;
 
 absl::Status DiskError(const std::string& folder, const char* doing) {
-  return absl::UnavailableError(absl::StrCat(folder, ": ", doing, ": ", std::strerror(errno)));
+  return Unavailable(folder, ": ", doing, ": ", std::strerror(errno));
 }
 
 absl::Status WriteAll(int fd, const std::vector<char>& block, const std::string& folder) {
@@ -71,7 +71,7 @@ absl::StatusOr<NodeReading> ReadNode(absl::string_view line) {
   if (words.size() != 3 || !absl::SimpleAtod(words[0], &meeting_s) ||
       !absl::SimpleAtod(words[1], &node.sum_bytes_per_second) ||
       !absl::SimpleAtod(words[2], &node.gather_bytes_per_second)) {
-    return absl::UnavailableError(absl::StrCat("longwave-worker says ", line));
+    return Unavailable("longwave-worker says ", line);
   }
   node.meeting = absl::Seconds(meeting_s);
   return node;
@@ -82,20 +82,19 @@ absl::StatusOr<NodeReading> ReadNode(absl::string_view line) {
 absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device,
                                             uint32_t ranks) {
   const std::string program = absl::StrCat(binaries, "/longwave-worker");
-  if (access(program.c_str(), X_OK) != 0)
-    return absl::UnavailableError(absl::StrCat(program, ": ", std::strerror(errno)));
+  if (access(program.c_str(), X_OK) != 0) return Unavailable(program, ": ", std::strerror(errno));
   LONGWAVE_ASSIGN_OR_RETURN(const Ended ended, RunToEnd({program, "--check-device", device,
                                                          "--ranks", absl::StrCat(ranks)},
                                                         kWorkerPatience));
   WorkerReading reading;
-  if (ranks > 1) reading.node = absl::UnavailableError("longwave-worker does not say");
+  if (ranks > 1) reading.node = Unavailable("longwave-worker does not say");
   for (absl::string_view line : absl::StrSplit(ended.output, '\n')) {
     if (absl::ConsumePrefix(&line, "device "))
       reading.device = std::string(line);
     else if (absl::ConsumePrefix(&line, "why not cuda "))
       reading.why_not_cuda = std::string(line);
     else if (absl::ConsumePrefix(&line, "why no node "))
-      reading.node = absl::UnavailableError(line);
+      reading.node = Unavailable(line);
     else if (absl::ConsumePrefix(&line, "node "))
       reading.node = ReadNode(line);
   }
@@ -105,8 +104,8 @@ absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const s
   absl::string_view why = absl::StripAsciiWhitespace(ended.output);
   absl::ConsumePrefix(&why, absl::StrCat(program, ": "));
   absl::ConsumePrefix(&why, "error while loading shared libraries: ");
-  return absl::UnavailableError(absl::StrCat(
-      program, " does not start: ", why.empty() ? "it says nothing" : Quotable(std::string(why))));
+  return Unavailable(
+      program, " does not start: ", why.empty() ? "it says nothing" : Quotable(std::string(why)));
 }
 
 absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder) {

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cli/doctor/checks.h"
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
 #include "cli/join/join.h"
 #include "cli/join/joined_folder.h"
 #include "cli/programs/programs.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -36,8 +36,8 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
     }
   }
   if (!patient.coordinator.empty() && !IsHostPort(patient.coordinator)) {
-    return absl::InvalidArgumentError(absl::StrCat("got ", Quotable(patient.coordinator),
-                                                   ", wanted host:port of the coordinator"));
+    return InvalidArgument("got ", Quotable(patient.coordinator),
+                           ", wanted host:port of the coordinator");
   }
   return patient;
 }

@@ -2,14 +2,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <climits>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
-#include <iterator>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -19,12 +14,14 @@
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
 #include "cli/programs/programs.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
 #include "common/config/model_shape.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/rpc/join.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
@@ -34,7 +31,7 @@ namespace {
 
 absl::StatusOr<std::string> TokenOf(const JoinOptions& options) {
   if (!options.token.empty() && !options.token_file.empty())
-    return absl::InvalidArgumentError("got --token and --token-file, wanted one of them");
+    return InvalidArgument("got --token and --token-file, wanted one of them");
   std::string token = options.token;
   if (options.token_file == "-") {
     std::getline(std::cin, token);
@@ -53,9 +50,9 @@ absl::Status CheckManifest(const std::string& configuration,
   if (!manifest || !IsBuiltIn(config.model)) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, ModelManifest(config.model));
   if (HashOf(own) == HashOf(*manifest)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       "this longwave makes another model of the run's configuration than its workers: ",
-      FirstDifference(own, *manifest), "; wanted the run's own version"));
+      FirstDifference(own, *manifest), "; wanted the run's own version");
 }
 
 absl::StatusOr<Joined> Redeem(const JoinOptions& options, const JoinedFolder& folder,
@@ -86,10 +83,9 @@ absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& fol
     absl::StrAppend(&known, known.empty() ? "" : ", ",
                     Hex(std::span(authority.fingerprint).first(6)));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(folder.path(), " is the folder of another run (authority ", known,
-                   ", the token's ", Hex(std::span(token.authority).first(6)),
-                   "): give --state-dir another folder, or remove it"));
+  return FailedPrecondition(folder.path(), " is the folder of another run (authority ", known,
+                            ", the token's ", Hex(std::span(token.authority).first(6)),
+                            "): give --state-dir another folder, or remove it");
 }
 
 // Examines the machine, prints the findings, and returns whether none failed.
@@ -120,7 +116,7 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
             absl::StrCat("would ", known ? "" : "redeem the token and ", "run ",
                          absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ")));
   if (is_fit) return absl::OkStatus();
-  return absl::FailedPreconditionError("a check failed, see above; nothing was changed");
+  return FailedPrecondition("a check failed, see above; nothing was changed");
 }
 
 // Whether the run has finished, as far as the coordinator tells. The shards of a finished run have
@@ -131,15 +127,15 @@ absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folde
           ->GetStatus(std::numeric_limits<uint64_t>::max());
   if (!run.ok() || !IsOver(run->phase)) return false;  // the checks report why
   if (run->phase == RunPhase::kFinished) return true;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the run has ", run->phase == RunPhase::kFailed ? "failed" : "been stopped",
-                   run->failure.empty() ? "" : ": ", run->failure));
+  return FailedPrecondition("the run has ",
+                            run->phase == RunPhase::kFailed ? "failed" : "been stopped",
+                            run->failure.empty() ? "" : ": ", run->failure);
 }
 
 absl::Status Join(const JoinOptions& options) {
   if (!IsHostPort(options.address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", Quotable(options.address), ", wanted host:port of the coordinator"));
+    return InvalidArgument("got ", Quotable(options.address),
+                           ", wanted host:port of the coordinator");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
   const JoinedFolder folder = options.state_dir.empty() ? JoinedFolder::Default(options.address)
@@ -155,10 +151,10 @@ absl::Status Join(const JoinOptions& options) {
   }
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, true));
   if (!is_fit) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a check failed, see above: mend it and give the same command again; its "
-                     "token is no longer needed, since the credentials are in ",
-                     folder.security_folder()));
+    return FailedPrecondition(
+        "a check failed, see above: mend it and give the same command again; its "
+        "token is no longer needed, since the credentials are in ",
+        folder.security_folder());
   }
   return Become(WorkerCommand(options, joined, folder, binaries));
 }
@@ -218,14 +214,14 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
   LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> known, folder.Load());
   if (!known) {
     if (!token.empty()) return Redeem(options, folder, token);
-    return absl::FailedPreconditionError(
-        absl::StrCat("nobody has joined in ", folder.path(),
-                     " yet: wanted --token T, of `longwave token create` at the coordinator"));
+    return FailedPrecondition(
+        "nobody has joined in ", folder.path(),
+        " yet: wanted --token T, of `longwave token create` at the coordinator");
   }
   if (!options.name.empty() && options.name != known->name) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("got --name ", options.name, ", but ", folder.path(), " is the folder of ",
-                     known->name, ": give each worker a --state-dir of its own"));
+    return FailedPrecondition("got --name ", options.name, ", but ", folder.path(),
+                              " is the folder of ", known->name,
+                              ": give each worker a --state-dir of its own");
   }
   if (!token.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(token, folder));
   const absl::Status good =
@@ -238,8 +234,7 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
     again.name = known->name;
     return Redeem(again, folder, token);
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(std::string(good.message()), "; wanted a new --token T for ", known->name));
+  return FailedPrecondition(good.message(), "; wanted a new --token T for ", known->name);
 }
 
 int RunJoinCommand(const JoinOptions& options) {

@@ -8,7 +8,6 @@
 #include "absl/status/statusor.h"
 #include "cli/join/joined_folder.h"
 #include "common/config/config.h"
-#include "common/rpc/join.h"
 
 namespace longwave {
 

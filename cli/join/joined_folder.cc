@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/security/credentials.h"
 
@@ -39,10 +40,9 @@ absl::StatusOr<std::optional<Joined>> JoinedFolder::Load() const {
   };
   Joined joined{.coordinator = word("coordinator"), .name = word("name")};
   if (joined.coordinator.empty() || joined.name.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(joined_file(),
-                     ": got no \"coordinator\" and \"name\" in it, wanted what "
-                     "`longwave join` writes; remove the folder and join again"));
+    return InvalidArgument(joined_file(),
+                           ": got no \"coordinator\" and \"name\" in it, wanted what "
+                           "`longwave join` writes; remove the folder and join again");
   }
   return joined;
 }

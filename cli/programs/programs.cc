@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -31,14 +31,13 @@ std::vector<char*> PointersTo(const std::vector<std::string>& words) {
 absl::StatusOr<std::string> OwnFolder() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
+  if (error) return Internal("cannot find this program's own folder by /proc/self/exe");
   return self.parent_path().string();
 }
 
 absl::Status Become(const std::vector<std::string>& command) {
   execv(command.front().c_str(), PointersTo(command).data());
-  return absl::UnavailableError(
-      absl::StrCat("cannot run ", command.front(), ": ", std::strerror(errno)));
+  return Unavailable("cannot run ", command.front(), ": ", std::strerror(errno));
 }
 
 absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Duration patience) {
@@ -77,8 +76,7 @@ absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Du
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!in_time) {
-    return absl::UnavailableError(
-        absl::StrCat(command[0], " has not answered in ", absl::FormatDuration(patience)));
+    return Unavailable(command[0], " has not answered in ", absl::FormatDuration(patience));
   }
   ended.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return ended;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "kernels/ops.h"
@@ -29,9 +30,8 @@ absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig
                                                                  uint32_t threads, uint32_t until) {
   std::unique_ptr<ModelReplay> replay(new ModelReplay(config, layout, until));
   if (!initial.empty() && initial.size() != layout->parameter_count()) {
-    return absl::InvalidArgumentError(absl::StrCat("initial weights: got ", initial.size(),
-                                                   " parameters, wanted ",
-                                                   layout->parameter_count()));
+    return InvalidArgument("initial weights: got ", initial.size(), " parameters, wanted ",
+                           layout->parameter_count());
   }
   replay->known_.assign(layout->segments().size(), !initial.empty());
   replay->applied_.assign(layout->segments().size(), false);
@@ -144,14 +144,14 @@ absl::StatusOr<ModelReplay::Result> ModelReplay::Finish() {
       }
     }
     if (!known_[s]) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "segment ", s, " has neither its beginning nor a snapshot that leads to the present"));
+      return FailedPrecondition(
+          "segment ", s, " has neither its beginning nor a snapshot that leads to the present");
     }
     const uint32_t rounds = pipeline_->anchor_round(s);
     if (s == 0) result.rounds = rounds;
     if (rounds != result.rounds) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("segment 0 has ", result.rounds, " rounds, segment ", s, " has ", rounds));
+      return FailedPrecondition("segment 0 has ", result.rounds, " rounds, segment ", s, " has ",
+                                rounds);
     }
   }
   LONGWAVE_RETURN_IF_ERROR(pipeline_->AdoptAnchor());

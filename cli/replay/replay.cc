@@ -15,6 +15,7 @@
 #include "cli/initial_weights.h"
 #include "cli/replay/run_replay.h"
 #include "cli/run_folder.h"
+#include "common/base/errors.h"
 #include "common/base/figures.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -122,8 +123,7 @@ absl::Status WriteReplayed(const std::string& path, const RunReplayReport& repor
                            const RunConfig& config, const Manifest& manifest,
                            const Layout& layout) {
   if (!report.state_hash.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no weights for ", path, ": ", report.why_no_state));
+    return FailedPrecondition("no weights for ", path, ": ", report.why_no_state);
   }
   const uint64_t steps =
       std::min<uint64_t>(config.run.steps, uint64_t{report.rounds} * config.sync.inner_steps);
@@ -141,10 +141,9 @@ absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& 
   const absl::StatusOr<CoordinatorFile> file =
       ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
   if (absl::IsNotFound(file.status()) || (file.ok() && !file->record.manifest.has_value())) {
-    return absl::NotFoundError(absl::StrCat(
-        "got no coordinator's record in ", folder,
-        ", wanted it there: the model is the workers' (model.kind: ", config.model.kind,
-        "), and its names and shapes are in that record"));
+    return NotFound("got no coordinator's record in ", folder,
+                    ", wanted it there: the model is the workers' (model.kind: ", config.model.kind,
+                    "), and its names and shapes are in that record");
   }
   if (!file.ok()) return file.status();
   return *file->record.manifest;
@@ -166,8 +165,8 @@ absl::Status Replay(const ReplayOptions& options) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error)) {
-      return absl::NotFoundError(absl::StrCat(
-          "got no folder ", folder, "; wanted a run that keeps its state (not up --no-state)"));
+      return NotFound("got no folder ", folder,
+                      "; wanted a run that keeps its state (not up --no-state)");
     }
     input.shard_folders.push_back(folder);
   }
@@ -208,10 +207,8 @@ absl::Status Replay(const ReplayOptions& options) {
   if (!options.weights.empty()) {
     LONGWAVE_RETURN_IF_ERROR(WriteReplayed(options.weights, report, config, manifest, layout));
   }
-  if (report.problem_count() > 0) {
-    return absl::DataLossError(absl::StrCat(report.problem_count(), " promises were broken"));
-  }
-  if (!is_the_runs) return absl::DataLossError("the model is not the run's");
+  if (report.problem_count() > 0) return DataLoss(report.problem_count(), " promises were broken");
+  if (!is_the_runs) return DataLoss("the model is not the run's");
   return absl::OkStatus();
 }
 

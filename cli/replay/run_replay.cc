@@ -13,6 +13,7 @@
 #include "server/audit/snapshot_reader.h"
 #include "server/shard/tile_threads.h"
 #include "server/store/posix_file_system.h"
+#include "server/store/snapshot_content.h"
 
 namespace longwave {
 namespace {

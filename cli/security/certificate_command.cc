@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/security/certificates.h"
@@ -19,15 +20,14 @@ absl::Status MakeCertificate(const CertificateMakeOptions& options) {
   absl::Duration life;
   if (!absl::ParseDuration(options.life, &life) || life <= absl::ZeroDuration() ||
       life > Authority::kLife) {
-    return absl::InvalidArgumentError(absl::StrCat("--life: got ", Quotable(options.life),
-                                                   ", wanted a duration such as 720h, at most ",
-                                                   absl::FormatDuration(Authority::kLife)));
+    return InvalidArgument("--life: got ", Quotable(options.life),
+                           ", wanted a duration such as 720h, at most ",
+                           absl::FormatDuration(Authority::kLife));
   }
   std::vector<Identity> identities;
   for (const std::string& role : options.roles) {
     absl::StatusOr<Identity> identity = ParseIdentity(role);
-    if (!identity.ok())
-      return absl::InvalidArgumentError(absl::StrCat("--role: ", identity.status().message()));
+    if (!identity.ok()) return InvalidArgument("--role: ", identity.status().message());
     identities.push_back(*std::move(identity));
   }
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
@@ -14,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -26,11 +26,11 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions& options) {
   if (!IsHostPort(options.address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", Quotable(options.address), ", wanted host:port of the coordinator"));
+    return InvalidArgument("got ", Quotable(options.address),
+                           ", wanted host:port of the coordinator");
   }
   if (options.security.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "wanted --security FOLDER, an operator's credentials: `operator` in the coordinator's own "
         "folder, or of `longwave certificate make --role operator`");
   }
@@ -56,11 +56,10 @@ std::string ForShell(const std::string& word) {
 absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOptions& token) {
   TokenWish wish{.uses = token.uses};
   if (!absl::ParseDuration(token.life, &wish.life)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--life: got ", Quotable(token.life), ", wanted a duration such as 30m"));
+    return InvalidArgument("--life: got ", Quotable(token.life), ", wanted a duration such as 30m");
   }
   if (token.shard >= 0 && !token.name.empty())
-    return absl::InvalidArgumentError("got --name and --shard, wanted one of them at most");
+    return InvalidArgument("got --name and --shard, wanted one of them at most");
   wish.subject =
       token.shard >= 0 ? absl::StrCat("shard/", token.shard) : absl::StrCat("worker/", token.name);
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));

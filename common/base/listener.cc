@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -64,7 +65,7 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address) {
   if (colon == std::string::npos || colon == 0 ||
       address.find_first_not_of("0123456789", colon + 1) != std::string::npos ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
-    return absl::InvalidArgumentError(cannot("wanted host:port with a port of 0 … 65535"));
+    return InvalidArgument(cannot("wanted host:port with a port of 0 … 65535"));
   }
   const std::string host = address.substr(0, colon);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
@@ -76,7 +77,7 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address) {
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(name.c_str(), absl::StrCat(port).c_str(), &hints, &found);
       error != 0) {
-    return absl::InvalidArgumentError(cannot(absl::StrCat("the host: ", gai_strerror(error))));
+    return InvalidArgument(cannot(absl::StrCat("the host: ", gai_strerror(error))));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   Listener listener(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), host);
@@ -84,15 +85,13 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address) {
     case 0:
       return listener;
     case EADDRINUSE:
-      return absl::UnavailableError(
-          cannot("the port is in use (wanted a free one; port 0 picks one)"));
+      return Unavailable(cannot("the port is in use (wanted a free one; port 0 picks one)"));
     case EACCES:
-      return absl::PermissionDeniedError(
-          cannot("this user may not (ports below 1024 are the system's)"));
+      return PermissionDenied(cannot("this user may not (ports below 1024 are the system's)"));
     case EADDRNOTAVAIL:
-      return absl::InvalidArgumentError(cannot("the host is not an address of this machine"));
+      return InvalidArgument(cannot("the host is not an address of this machine"));
     default:
-      return absl::UnavailableError(cannot(std::strerror(error)));
+      return Unavailable(cannot(std::strerror(error)));
   }
 }
 

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/cgroup_memory.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
@@ -26,8 +26,7 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
     if (key == "MemAvailable:") memory.available_bytes = kibibytes * 1024;
   }
   if (memory.total_bytes <= 0 || memory.available_bytes <= 0) {
-    return absl::UnavailableError(
-        "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
+    return Unavailable("memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
   }
   // /proc/meminfo of a container shows the whole machine.
   if (const auto group = ReadCgroupMemory(); group.has_value()) {

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <initializer_list>
 #include <utility>
 
 #include "common/base/check.h"

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/config_checks.h"
@@ -32,7 +33,7 @@ struct Setting {
 };
 
 absl::Status ErrorAt(const std::string& place, const std::string& sentence) {
-  return absl::InvalidArgumentError(absl::StrCat(place, ": ", sentence));
+  return InvalidArgument(place, ": ", sentence);
 }
 
 absl::Status UnknownKey(const std::string& place, const std::string& name) {
@@ -135,9 +136,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const auto error = [&](int code) {
     const std::string sentence =
         absl::StrCat(path, ": ", std::strerror(code), ", wanted a configuration file");
-    if (code == ENOENT || code == ENOTDIR) return absl::NotFoundError(sentence);
-    if (code == EACCES || code == EPERM) return absl::PermissionDeniedError(sentence);
-    return absl::InvalidArgumentError(sentence);
+    if (code == ENOENT || code == ENOTDIR) return NotFound(sentence);
+    if (code == EACCES || code == EPERM) return PermissionDenied(sentence);
+    return InvalidArgument(sentence);
   };
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (file == nullptr) return error(errno);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -46,14 +47,11 @@ absl::Status CheckBlocks(const ModelSection& model, uint32_t length) {
                                    {"layers", model.layers},
                                    {"heads", model.heads},
                                    {"context", length}}) {
-    if (value == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("model.", key, " is 0; wanted at least 1"));
-    }
+    if (value == 0) return InvalidArgument("model.", key, " is 0; wanted at least 1");
   }
   if (model.d_model % model.heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("model.heads is ", model.heads,
-                                                   "; wanted a divisor of model.d_model, which is ",
-                                                   model.d_model));
+    return InvalidArgument("model.heads is ", model.heads,
+                           "; wanted a divisor of model.d_model, which is ", model.d_model);
   }
   return absl::OkStatus();
 }

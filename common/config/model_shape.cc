@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"
 
@@ -42,9 +43,8 @@ absl::StatusOr<Manifest> ResnetManifest(const ModelSection& model) {
 
 absl::StatusOr<Manifest> VitManifest(const ModelSection& model) {
   if (model.patch == 0 || model.image_size % model.patch != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("model.patch: got ", model.patch,
-                                                   ", wanted a divisor of model.image_size (",
-                                                   model.image_size, ")"));
+    return InvalidArgument("model.patch: got ", model.patch,
+                           ", wanted a divisor of model.image_size (", model.image_size, ")");
   }
   LONGWAVE_RETURN_IF_ERROR(CheckBlocks(model, VitPatches(model)));
   const int64_t patch = model.patch, d = model.d_model;
@@ -72,16 +72,16 @@ uint32_t VitPatches(const ModelSection& model) {
 absl::StatusOr<ResnetShape> ResnetShapeOf(const ModelSection& model) {
   if (model.layers == 8) return ResnetShape{{16, 32, 64}, 1};
   if (model.layers == 18) return ResnetShape{{64, 128, 256, 512}, 2};
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.layers: got ", model.layers, ", wanted 8 or 18 with model.kind resnet"));
+  return InvalidArgument("model.layers: got ", model.layers,
+                         ", wanted 8 or 18 with model.kind resnet");
 }
 
 absl::StatusOr<Manifest> ModelManifest(const ModelSection& model) {
   if (model.kind == "gpt") return GptManifest(model);
   if (model.kind == "resnet") return ResnetManifest(model);
   if (model.kind == "vit") return VitManifest(model);
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.kind is \"", model.kind, "\"; wanted \"gpt\", \"resnet\" or \"vit\""));
+  return InvalidArgument("model.kind is \"", model.kind,
+                         "\"; wanted \"gpt\", \"resnet\" or \"vit\"");
 }
 
 double ModelParameterCount(const ModelSection& model) {

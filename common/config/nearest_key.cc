@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/edit_distance.h"
 #include "common/config/config_keys.h"
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -22,7 +23,7 @@ using Kind = YamlEntry::Kind;
 constexpr size_t kDepthMax = 8;
 
 absl::Status Error(const std::string& file_name, int line, const std::string& sentence) {
-  return absl::InvalidArgumentError(absl::StrCat(file_name, ":", line, ": ", sentence));
+  return InvalidArgument(file_name, ":", line, ": ", sentence);
 }
 
 int LineAt(std::string_view text, size_t offset) {
@@ -156,8 +157,8 @@ class Flattener : public YAML::EventHandler {
 absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::string_view file) {
   const std::string file_name(file);
   if (text.size() > kConfigBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(file_name, ": larger than ", kConfigBytesMax,
-                                                   " bytes, wanted a configuration"));
+    return InvalidArgument(file_name, ": larger than ", kConfigBytesMax,
+                           " bytes, wanted a configuration");
   }
   if (const size_t at = FindInvalidUtf8(text); at != std::string_view::npos) {
     return Error(file_name, LineAt(text, at), "not UTF-8 text");

@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/tile_count.h"
 
@@ -108,14 +108,12 @@ void AppendTiles(const Plane& plane, const Cut& cut, uint64_t& coefficient_offse
 absl::Status ValidateOptions(const LayoutOptions& options) {
   const auto check = [](const char* what, uint32_t got, uint32_t most) {
     if (got >= 1 && got <= most) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("layout: ", what, ": got ", got, ", wanted 1 to ", most));
+    return InvalidArgument("layout: ", what, ": got ", got, ", wanted 1 to ", most);
   };
   if (options.tiling != Tiling::kModel && options.tiling != Tiling::kTensor &&
       options.tiling != Tiling::kFlat) {
-    return absl::InvalidArgumentError(absl::StrCat("layout: tiling: got ",
-                                                   static_cast<int>(options.tiling),
-                                                   ", wanted 0 (model), 1 (tensor) or 2 (flat)"));
+    return InvalidArgument("layout: tiling: got ", static_cast<int>(options.tiling),
+                           ", wanted 0 (model), 1 (tensor) or 2 (flat)");
   }
   LONGWAVE_RETURN_IF_ERROR(check("block", options.block, kLayoutBlockMax));
   LONGWAVE_RETURN_IF_ERROR(check("segment_tiles", options.segment_tiles, kLayoutSegmentTilesMax));
@@ -182,16 +180,15 @@ absl::StatusOr<Plan> PlanOf(const Manifest& manifest, const LayoutOptions& optio
   }
   for (const Plane& plane : plan.planes) {
     if (plane.is_matrix() && plane.cols > std::numeric_limits<uint32_t>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("layout: got a matrix of ", plane.cols,
-                                                     " columns, wanted at most ",
-                                                     std::numeric_limits<uint32_t>::max()));
+      return InvalidArgument("layout: got a matrix of ", plane.cols, " columns, wanted at most ",
+                             std::numeric_limits<uint32_t>::max());
     }
     plan.cuts.push_back(CutOf(plane, options));
     plan.tile_count += plan.cuts.back().tile_count();
   }
   if (plan.tile_count > kLayoutTilesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("layout: got ", plan.tile_count, " tiles, wanted at most ", kLayoutTilesMax));
+    return InvalidArgument("layout: got ", plan.tile_count, " tiles, wanted at most ",
+                           kLayoutTilesMax);
   }
   return plan;
 }
@@ -220,10 +217,9 @@ absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOpti
 
   const uint64_t segment_count = CeilDivide(tile_count, options.segment_tiles);
   if (segment_count < options.shard_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("layout: got ", segment_count, " segments (", tile_count, " tiles, ",
-                     options.segment_tiles, " a segment), wanted at least one for each of ",
-                     options.shard_count, " shards: fewer tiles a segment or fewer shards"));
+    return InvalidArgument("layout: got ", segment_count, " segments (", tile_count, " tiles, ",
+                           options.segment_tiles, " a segment), wanted at least one for each of ",
+                           options.shard_count, " shards: fewer tiles a segment or fewer shards");
   }
   layout.segments_.reserve(segment_count);
   for (uint64_t s = 0; s < segment_count; ++s) {

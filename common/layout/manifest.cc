@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -24,45 +25,40 @@ std::string Describe(const TensorSpec& tensor) {
 
 absl::Status Validate(const Manifest& manifest) {
   if (manifest.tensors.empty()) {
-    return absl::InvalidArgumentError("manifest: got no tensors, wanted at least one");
+    return InvalidArgument("manifest: got no tensors, wanted at least one");
   }
   if (manifest.tensors.size() > kManifestTensorsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("manifest: got ", manifest.tensors.size(),
-                                                   " tensors, wanted at most ",
-                                                   kManifestTensorsMax));
+    return InvalidArgument("manifest: got ", manifest.tensors.size(), " tensors, wanted at most ",
+                           kManifestTensorsMax);
   }
   std::unordered_set<std::string_view> names;
   int64_t total = 0;
   for (size_t i = 0; i < manifest.tensors.size(); ++i) {
     const TensorSpec& tensor = manifest.tensors[i];
     if (tensor.name.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("manifest: tensor ", i, ": got an empty name, wanted one"));
+      return InvalidArgument("manifest: tensor ", i, ": got an empty name, wanted one");
     }
     if (!names.insert(tensor.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("manifest: tensor ", i, ": got the name ",
-                                                     tensor.name,
-                                                     " a second time, wanted each name once"));
+      return InvalidArgument("manifest: tensor ", i, ": got the name ", tensor.name,
+                             " a second time, wanted each name once");
     }
     int64_t elements = 1;
     for (int64_t dimension : tensor.shape) {
       if (dimension < 1) {
-        return absl::InvalidArgumentError(absl::StrCat("manifest: tensor ", i, ": got ",
-                                                       Describe(tensor),
-                                                       ", wanted dimensions of at least 1"));
+        return InvalidArgument("manifest: tensor ", i, ": got ", Describe(tensor),
+                               ", wanted dimensions of at least 1");
       }
       if (dimension > kManifestParametersMax / elements) {
-        return absl::InvalidArgumentError(absl::StrCat("manifest: tensor ", i, ": got ",
-                                                       Describe(tensor), ", wanted at most ",
-                                                       kManifestParametersMax, " elements"));
+        return InvalidArgument("manifest: tensor ", i, ": got ", Describe(tensor),
+                               ", wanted at most ", kManifestParametersMax, " elements");
       }
       elements *= dimension;
     }
     total += elements;  // No overflow: at most 2^16 tensors of 2^40 elements.
   }
   if (total > kManifestParametersMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "manifest: got ", total, " parameters, wanted at most ", kManifestParametersMax));
+    return InvalidArgument("manifest: got ", total, " parameters, wanted at most ",
+                           kManifestParametersMax);
   }
   return absl::OkStatus();
 }

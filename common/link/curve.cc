@@ -7,7 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -25,7 +25,7 @@ std::string FromZ85(const char* text) {
 absl::StatusOr<CurveKeys> MakeCurveKeys() {
   char public_key[41], secret_key[41];
   if (zmq_has("curve") != 1 || zmq_curve_keypair(public_key, secret_key) != 0) {
-    return absl::InternalError("this libzmq was built without CURVE: data cannot be encrypted");
+    return Internal("this libzmq was built without CURVE: data cannot be encrypted");
   }
   CurveKeys keys{FromZ85(public_key), FromZ85(secret_key)};
   return keys;
@@ -44,9 +44,8 @@ absl::StatusOr<KeyedEndpoint> SplitKey(const std::string& endpoint) {
   const absl::string_view hex = rest.substr(std::min(kKeyMark.size(), rest.size()));
   if (rest.substr(0, kKeyMark.size()) != kKeyMark || hex.size() != 2 * kCurveKeyBytes ||
       hex.find_first_not_of("0123456789abcdef") != absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("endpoint \"", endpoint,
-                                                   "\": has no key behind ",
-                                                   "its ?; wanted ?key= and 64 hex digits"));
+    return InvalidArgument("endpoint \"", endpoint, "\": has no key behind ",
+                           "its ?; wanted ?key= and 64 hex digits");
   }
   return KeyedEndpoint{endpoint.substr(0, mark), absl::HexStringToBytes(hex)};
 }

@@ -10,13 +10,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
 
 absl::Status CheckEndpoint(const std::string& endpoint, EndpointUse use) {
   const auto refuse = [&](const char* what) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         absl::StrCat("endpoint \"", endpoint, "\": ", what, "; wanted tcp://host:port"));
   };
   absl::string_view rest = endpoint;
@@ -41,9 +42,9 @@ absl::StatusOr<std::string> EndpointToConnectTo(const std::string& address) {
   std::string endpoint = has_scheme ? address : absl::StrCat("tcp://", address);
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kConnect));
   if (IsWildcard(address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("endpoint \"", endpoint,
-                     "\": means every address of a machine; wanted one that others connect to"));
+    return InvalidArgument(
+        "endpoint \"", endpoint,
+        "\": means every address of a machine; wanted one that others connect to");
   }
   return endpoint;
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/link/endpoint.h"
 #include "common/link/socket.h"
@@ -94,19 +94,17 @@ class ZmqRouter final : public Router {
 absl::Status BindError(const std::string& endpoint, int error_number, const char* what) {
   switch (error_number) {
     case EADDRINUSE:
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", endpoint,
-                       ": the port is in use (wanted a free one; port 0 picks one)"));
+      return Unavailable("cannot listen on ", endpoint,
+                         ": the port is in use (wanted a free one; port 0 picks one)");
     case EADDRNOTAVAIL:
     case ENODEV:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "cannot listen on ", endpoint, ": the host is not an address of this machine"));
+      return InvalidArgument("cannot listen on ", endpoint,
+                             ": the host is not an address of this machine");
     case EACCES:
-      return absl::PermissionDeniedError(
-          absl::StrCat("cannot listen on ", endpoint,
-                       ": this user may not (ports below 1024 are the system's)"));
+      return PermissionDenied("cannot listen on ", endpoint,
+                              ": this user may not (ports below 1024 are the system's)");
     default:
-      return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", endpoint, ": ", what));
+      return InvalidArgument("cannot listen on ", endpoint, ": ", what);
   }
 }
 
@@ -127,19 +125,17 @@ absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpo
   LONGWAVE_ASSIGN_OR_RETURN(const KeyedEndpoint to, SplitKey(endpoint));
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(to.endpoint, EndpointUse::kConnect));
   if (to.key.empty() != options.keys.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("endpoint \"", endpoint, "\": ",
-                     to.key.empty() ? "names no key, and this side encrypts"
-                                    : "names a key, and this side has none",
-                     "; wanted security.mode to be the same on both"));
+    return InvalidArgument("endpoint \"", endpoint, "\": ",
+                           to.key.empty() ? "names no key, and this side encrypts"
+                                          : "names a key, and this side has none",
+                           "; wanted security.mode to be the same on both");
   }
   try {
     auto dealer = std::make_unique<ZmqDealer>(options);
     dealer->Connect(to);
     return dealer;
   } catch (const zmq::error_t& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", endpoint, ": ", error.what()));
+    return InvalidArgument("cannot connect to ", endpoint, ": ", error.what());
   }
 }
 
@@ -147,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint
                                                      const LinkOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kBind));
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd < 0) return absl::ResourceExhaustedError("no file descriptor left for a router");
+  if (wake_fd < 0) return ResourceExhausted("no file descriptor left for a router");
   try {
     auto router = std::make_unique<ZmqRouter>(wake_fd, options);
     router->Bind(EndpointToBind(endpoint));

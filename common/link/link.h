@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_COMMON_LINK_LINK_H_
 #define LONGWAVE_COMMON_LINK_LINK_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

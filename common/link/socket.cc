@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/refusals.h"
 
@@ -158,22 +159,20 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
     // Only the first part (the peer's, or the header) fails on a full queue; ZeroMQ takes the rest
     // of the message after it.
     if (peer != nullptr && !TakesFirst(zmq::message_t(peer->data(), peer->size()), more)) {
-      return absl::UnavailableError(
-          absl::StrCat("the send queue to a peer is full (", send_queue_frames_, " frames)"));
+      return Unavailable("the send queue to a peer is full (", send_queue_frames_, " frames)");
     }
     zmq::message_t head(frame.head().data(), frame.head().size());
     const auto head_flags = payload_bytes > 0 ? more : last;
     if (peer != nullptr ? !socket_.send(head, head_flags)
                         : !TakesFirst(std::move(head), head_flags)) {
-      return absl::UnavailableError(
-          absl::StrCat("the send queue is full (", send_queue_frames_, " frames)"));
+      return Unavailable("the send queue is full (", send_queue_frames_, " frames)");
     }
     if (payload_bytes > 0 && !socket_.send(MessageOf(frame.payload()), last)) {
-      return absl::InternalError("ZeroMQ took a frame's header but not its payload");
+      return Internal("ZeroMQ took a frame's header but not its payload");
     }
   } catch (const zmq::error_t& error) {
-    if (error.num() == EHOSTUNREACH) return absl::NotFoundError("the peer has gone");
-    return absl::InternalError(absl::StrCat("ZeroMQ, sending: ", error.what()));
+    if (error.num() == EHOSTUNREACH) return NotFound("the peer has gone");
+    return Internal("ZeroMQ, sending: ", error.what());
   }
   CountSent(frame);
   return absl::OkStatus();
@@ -241,7 +240,7 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
       if (poll(items, wake_fd >= 0 ? 2 : 1, Milliseconds(wait)) < 0) {
         // A signal interrupted the wait; the caller may want to handle it.
         if (errno == EINTR) return std::nullopt;
-        return absl::InternalError(absl::StrCat("poll: error ", errno));
+        return Internal("poll: error ", errno);
       }
       if (wake_fd >= 0 && (items[1].revents & POLLIN) != 0) {
         uint64_t wakes = 0;
@@ -250,7 +249,7 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
     }
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;
-    return absl::InternalError(absl::StrCat("ZeroMQ, receiving: ", error.what()));
+    return Internal("ZeroMQ, receiving: ", error.what());
   }
 }
 
@@ -261,8 +260,7 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
     if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
     peer = part.to_string();
     if (!part.more())
-      return Message{std::move(peer), 0, HostOf(part),
-                     absl::InvalidArgumentError("a message without parts")};
+      return Message{std::move(peer), 0, HostOf(part), InvalidArgument("a message without parts")};
   }
   // The parts of a message arrive together, so these receives need not wait.
   if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
@@ -286,8 +284,8 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
 absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
                                          std::optional<zmq::message_t> payload, size_t part_count) {
   if (part_count > 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a message of ", part_count, " parts; a frame has a header and at most a payload"));
+    return InvalidArgument("a message of ", part_count,
+                           " parts; a frame has a header and at most a payload");
   }
   Frame frame;
   LONGWAVE_ASSIGN_OR_RETURN(frame.header,
@@ -296,7 +294,7 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
     LONGWAVE_RETURN_IF_ERROR(CheckSender(frame.header, zmq_msg_gets(header.handle(), "User-Id")));
   }
   if (payload.has_value()) {
-    if (payload->size() == 0) return absl::InvalidArgumentError("a payload part without bytes");
+    if (payload->size() == 0) return InvalidArgument("a payload part without bytes");
     frame.payload = BufferOf(*std::move(payload));
   }
   LONGWAVE_RETURN_IF_ERROR(VerifyPayload(frame.header, frame.payload.bytes()));
@@ -307,9 +305,8 @@ absl::Status LinkSocket::CheckSender(const FrameName& frame, const char* user_id
   const std::optional<uint32_t> sender =
       door_->admitted.WorkerOf(user_id == nullptr ? "" : user_id);
   const auto refuse = [&](const std::string& whose) {
-    return absl::PermissionDeniedError(absl::StrCat("a ", std::string(Name(frame.kind)),
-                                                    " frame that names worker ", frame.worker,
-                                                    " came by a connection of ", whose));
+    return PermissionDenied("a ", Name(frame.kind), " frame that names worker ", frame.worker,
+                            " came by a connection of ", whose);
   };
   if (!sender.has_value()) return refuse("somebody who is no member any more");
   if (*sender != frame.worker) return refuse(absl::StrCat("worker ", *sender));

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <zmq.hpp>
 
 #include "absl/status/status.h"

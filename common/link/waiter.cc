@@ -10,7 +10,7 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -32,7 +32,7 @@ class ZmqWaiter final : public Waiter {
       zmq::poll(items_, std::chrono::milliseconds(absl::ToInt64Milliseconds(wait)));
     } catch (const zmq::error_t& error) {
       if (error.num() == EINTR) return absl::OkStatus();
-      return absl::InternalError(absl::StrCat("ZeroMQ, waiting: ", error.what()));
+      return Internal("ZeroMQ, waiting: ", error.what());
     }
     if ((items_[0].revents & ZMQ_POLLIN) != 0) {
       uint64_t wakes = 0;
@@ -56,7 +56,7 @@ class ZmqWaiter final : public Waiter {
 
 absl::StatusOr<std::unique_ptr<Waiter>> Waiter::Create() {
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd < 0) return absl::ResourceExhaustedError("no file descriptor left for a waiter");
+  if (wake_fd < 0) return ResourceExhausted("no file descriptor left for a waiter");
   return std::make_unique<ZmqWaiter>(wake_fd);
 }
 

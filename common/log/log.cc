@@ -1,7 +1,6 @@
 #include "common/log/log.h"
 
 #include <memory>
-#include <utility>
 
 #include "common/base/utf8.h"
 #include "spdlog/sinks/stdout_sinks.h"

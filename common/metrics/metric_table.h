@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_COMMON_METRICS_METRIC_TABLE_H_
 #define LONGWAVE_COMMON_METRICS_METRIC_TABLE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/listener.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -187,10 +187,7 @@ class MetricsServerImpl final : public MetricsServer {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
                                                                     Metrics* metrics) {
   absl::StatusOr<Listener> listener = Listener::Open(address);
-  if (!listener.ok()) {
-    return absl::Status(listener.status().code(),
-                        absl::StrCat("metrics: ", listener.status().message()));
-  }
+  if (!listener.ok()) return Prefixed("metrics", listener.status());
   // So that accept does not block on a peer that has disconnected already.
   fcntl(listener->fd(), F_SETFL, fcntl(listener->fd(), F_GETFL) | O_NONBLOCK);
   return std::make_unique<MetricsServerImpl>(*std::move(listener), metrics);

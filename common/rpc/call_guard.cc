@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"

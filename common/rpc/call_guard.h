@@ -1,16 +1,13 @@
 #ifndef LONGWAVE_COMMON_RPC_CALL_GUARD_H_
 #define LONGWAVE_COMMON_RPC_CALL_GUARD_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/log/refusals.h"
 #include "common/security/call_policy.h"

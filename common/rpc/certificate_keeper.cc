@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "common/security/credentials.h"
@@ -88,9 +89,8 @@ class ThreadKeeper final : public CertificateKeeper {
     LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Trust> trust, Trust::Create(now.authority));
     const absl::StatusOr<CertificateInfo> info = trust->Verify(certificate, absl::Now());
     if (!info.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat("what the coordinator has issued ",
-                                                        info.status().message(),
-                                                        ", so that the old one stays"));
+      return FailedPrecondition("what the coordinator has issued ", info.status().message(),
+                                ", so that the old one stays");
     }
     LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, certificate, Secrecy::kPublic));
     Log(LogLevel::kInfo,

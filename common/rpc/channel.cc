@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/utf8.h"
-#include "common/rpc/convert.h"
+#include "longwave/v1/limits.pb.h"
 
 namespace longwave {
 namespace {
@@ -90,8 +90,8 @@ void Channel::HelpReconnect() const {
 absl::Status Channel::Explain(const grpc::Status& status) const {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return absl::UnavailableError(absl::StrCat("no answer from ", who_, " at ", address_,
-                                                 " within ", absl::FormatDuration(deadline_)));
+      return Unavailable("no answer from ", who_, " at ", address_, " within ",
+                         absl::FormatDuration(deadline_));
     // A server whose memory for messages is full ends calls of any client.
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       if (status.error_details() == kByHandler) return FromGrpc(status);
@@ -102,14 +102,13 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNAVAILABLE:
-      return absl::UnavailableError(absl::StrCat("cannot reach ", who_, " at ", address_, ": ",
-                                                 status.error_message(),
-                                                 std::string(HintOf(status.error_message()))));
+      return Unavailable("cannot reach ", who_, " at ", address_, ": ", status.error_message(),
+                         HintOf(status.error_message()));
     case grpc::StatusCode::UNAUTHENTICATED:
-      return absl::UnauthenticatedError(absl::StrCat(
+      return Unauthenticated(
           who_, " at ", address_, " does not accept the certificate: ", status.error_message(),
           "; here it is ", absl::FormatTime(kTimeFormat, absl::Now(), absl::UTCTimeZone()),
-          ". Probable causes: a clock that is wrong, or a certificate or ca.crt to be exchanged"));
+          ". Probable causes: a clock that is wrong, or a certificate or ca.crt to be exchanged");
     default:
       return FromGrpc(status);
   }

@@ -1,6 +1,6 @@
 #include "common/rpc/convert.h"
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/message_fields.h"
 
@@ -14,8 +14,7 @@ absl::Status CheckMore(const v1::WorkerHeartbeatRequest& message) {
   constexpr int kLast = v1::WORKER_PHASE_FAILED;  // the coordinator alone sets the others
   const int phase = message.state().phase();
   if (phase <= kLast) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("WorkerHeartbeatRequest: phase: got ", phase, ", wanted 1 to ", kLast));
+  return InvalidArgument("WorkerHeartbeatRequest: phase: got ", phase, ", wanted 1 to ", kLast);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #ifndef LONGWAVE_COMMON_RPC_CONVERT_H_
 #define LONGWAVE_COMMON_RPC_CONVERT_H_
 
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "common/rpc/admission.h"
 #include "common/wire/control.h"

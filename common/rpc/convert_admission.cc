@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/rpc/convert.h"
@@ -17,18 +18,14 @@ constexpr int kHostsMax = 64;
 constexpr size_t kHostBytesMax = 253;
 constexpr size_t kPemBytesMax = 1 << 16;
 
-absl::Status Refuse(const std::string& what, const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ": ", why));
-}
-
 // A worker's name; empty for any worker.
 absl::Status CheckName(const std::string& name) {
   // Names are printed in logs and on terminals, which would execute control characters.
   if (name.size() > kIdentityNameBytesMax || FindInvalidUtf8(name) != std::string::npos ||
       FindControlCharacter(name, "") != std::string::npos) {
-    return Refuse("worker", absl::StrCat("got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
-                                         ", wanted at most ", kIdentityNameBytesMax,
-                                         " bytes of UTF-8 without control characters"));
+    return InvalidArgument("worker: got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
+                           ", wanted at most ", kIdentityNameBytesMax,
+                           " bytes of UTF-8 without control characters");
   }
   return absl::OkStatus();
 }
@@ -53,8 +50,8 @@ absl::Status WriteSubject(const std::string& subject, Message* message) {
     message->set_shard(shard);
     return absl::OkStatus();
   }
-  return Refuse("a token is for", absl::StrCat("got ", Quotable(subject),
-                                               ", wanted worker/, worker/NAME or shard/N"));
+  return InvalidArgument("a token is for: got ", Quotable(subject),
+                         ", wanted worker/, worker/NAME or shard/N");
 }
 
 }  // namespace
@@ -74,23 +71,22 @@ v1::JoinRequest ToProto(const JoinWish& value) {
 absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message) {
   JoinWish value{.request = message.request()};
   if (const size_t bytes = message.request().size(); bytes > kPemBytesMax)
-    return Refuse("request", absl::StrCat("got ", bytes, " bytes, wanted at most ", kPemBytesMax));
+    return InvalidArgument("request: got ", bytes, " bytes, wanted at most ", kPemBytesMax);
   if (message.subject_case() == v1::JoinRequest::kShard) {
     value.subject = ShardIdentity(message.shard());
   } else {
     LONGWAVE_RETURN_IF_ERROR(CheckName(message.worker()));
-    if (message.worker().empty()) return Refuse("worker", "got no name, wanted one");
+    if (message.worker().empty()) return InvalidArgument("worker: got no name, wanted one");
     value.subject = WorkerIdentity(message.worker());
   }
   if (message.hosts_size() > kHostsMax)
-    return Refuse("hosts",
-                  absl::StrCat("got ", message.hosts_size(), ", wanted at most ", kHostsMax));
+    return InvalidArgument("hosts: got ", message.hosts_size(), ", wanted at most ", kHostsMax);
   for (const std::string& host : message.hosts()) {
     const bool is_plain = host.find_first_not_of(
                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "0123456789.-_:*") == std::string::npos;
     if (host.empty() || host.size() > kHostBytesMax || !is_plain)
-      return Refuse("host", absl::StrCat("got ", Quotable(host), ", wanted a name or an address"));
+      return InvalidArgument("host: got ", Quotable(host), ", wanted a name or an address");
     value.hosts.push_back(host);
   }
   return value;
@@ -106,7 +102,7 @@ absl::StatusOr<v1::CreateTokenRequest> ToProto(const TokenWish& value) {
 
 absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message) {
   if (!std::isfinite(message.life_seconds()))
-    return Refuse("life", "got a number that is not finite, wanted seconds");
+    return InvalidArgument("life: got a number that is not finite, wanted seconds");
   TokenWish value{.life = absl::Seconds(message.life_seconds()), .uses = message.uses()};
   LONGWAVE_ASSIGN_OR_RETURN(value.subject, ReadSubject(message));
   return value;

@@ -1,6 +1,6 @@
 #include "common/rpc/coordinator_client.h"
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/rpc/channel.h"
@@ -21,8 +21,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     if (FindInvalidUtf8(request.name) != std::string::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker name ", Quotable(request.name), ", wanted UTF-8"));
+      return InvalidArgument("worker name ", Quotable(request.name), ", wanted UTF-8");
     }
     LONGWAVE_ASSIGN_OR_RETURN(const auto response, Call(&Stub::RegisterWorker, ToProto(request)));
     return response.worker();
@@ -112,7 +111,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 };
 
 absl::Status NotSecured() {
-  return absl::FailedPreconditionError("this coordinator knows nothing of certificates and tokens");
+  return FailedPrecondition("this coordinator knows nothing of certificates and tokens");
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
@@ -122,8 +122,8 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
         },
         [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
           if (const size_t bytes = request.ByteSizeLong(); bytes > kJoinBytesMax) {
-            return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
-                "request to join: got ", bytes, " bytes, wanted at most ", kJoinBytesMax)));
+            return ToGrpc(InvalidArgument("request to join: got ", bytes, " bytes, wanted at most ",
+                                          kJoinBytesMax));
           }
           auto wish = FromProto(request);
           if (!wish.ok()) return ToGrpc(wish.status());
@@ -148,8 +148,8 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
         "StopRun", [this](const auto& request, auto*) {
           constexpr size_t kBytesMax = 1 << 16;
           if (request.reason().size() > kBytesMax) {
-            return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
-                "reason: got ", request.reason().size(), " bytes, wanted at most ", kBytesMax)));
+            return ToGrpc(InvalidArgument("reason: got ", request.reason().size(),
+                                          " bytes, wanted at most ", kBytesMax));
           }
           return ToGrpc(handler_->StopRun(request.reason()));
         });
@@ -201,7 +201,7 @@ class ShardGrpc final : public GuardedService<v1::ShardService::Service> {
 };
 
 absl::Status NotSecured() {
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "this run is not secured (security.mode off, or auto on loopback): nobody needs a token or "
       "a certificate, and nobody can be kept out");
 }

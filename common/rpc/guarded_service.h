@@ -1,10 +1,8 @@
 #ifndef LONGWAVE_COMMON_RPC_GUARDED_SERVICE_H_
 #define LONGWAVE_COMMON_RPC_GUARDED_SERVICE_H_
 
-#include <utility>
-
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/rpc/channel.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/method_handler.h"
@@ -28,9 +26,9 @@ class GuardedService : public Service {
       if (const absl::Status refusal = let_in(*context); !refusal.ok()) return ToGrpc(refusal);
       Request request;
       if (Request::descriptor()->field_count() > 0 && !stream->Read(&request)) {
-        return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
+        return ToGrpc(InvalidArgument(
             call, ": got no request, or one that cannot be read; wanted one of at most ",
-            kMessageBytesMax, " bytes")));
+            kMessageBytesMax, " bytes"));
       }
       Response response;
       const grpc::Status status = answer(*context, request, &response);

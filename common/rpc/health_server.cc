@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/listener.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/caller_bounds.h"
@@ -69,8 +70,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     if (server == nullptr) idle_queue->Shutdown();
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
+    return Unavailable("cannot listen on ", address, ": gRPC could not open the port");
   }
   return std::make_unique<GrpcHealthServer>(absl::StrCat(host, ":", port), std::move(idle_queue),
                                             std::move(server));

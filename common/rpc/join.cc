@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
@@ -29,11 +30,11 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Tok
   LONGWAVE_ASSIGN_OR_RETURN(std::string authority, FirstCertificate(response.authority()));
   LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(authority));
   if (TokenFingerprint(info) != token.authority) {
-    return absl::UnauthenticatedError(absl::StrCat(
+    return Unauthenticated(
         "whoever answers at ", address, " shows the authority ",
         Hex(std::span(info.fingerprint).first(6)), ", the token was made by the coordinator of ",
         Hex(std::span(token.authority).first(6)),
-        ": another run's coordinator, or somebody in between. The token was not shown to it"));
+        ": another run's coordinator, or somebody in between. The token was not shown to it");
   }
   return authority;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/utf8.h"
 #include "longwave/v1/coordinator.pb.h"
 #include "longwave/v1/limits.pb.h"
@@ -40,7 +41,7 @@ void FieldReader::Read(const Message& message, Manifest* value) {
   status_ = Validate(*value);
   const uint64_t claimed = dynamic_cast<const v1::Manifest&>(message).hash();
   if (const uint64_t hash = HashOf(*value); status_.ok() && hash != claimed) {
-    status_ = absl::InvalidArgumentError(
+    status_ = InvalidArgument(
         absl::StrFormat("manifest: says hash %016x, its tensors have %016x", claimed, hash));
   }
 }
@@ -96,8 +97,7 @@ bool FieldReader::AtMost(const FieldDescriptor* field, int count) {
 
 void FieldReader::Refuse(const FieldDescriptor* field, const std::string& got_and_wanted) {
   if (!status_.ok()) return;
-  status_ =
-      absl::InvalidArgumentError(absl::StrCat(message_, ": ", field->name(), ": ", got_and_wanted));
+  status_ = InvalidArgument(message_, ": ", field->name(), ": ", got_and_wanted);
 }
 
 void FieldReader::Refuse(const FieldDescriptor* field, size_t got, const char* unit,

@@ -1,8 +1,8 @@
 #include "common/rpc/probe.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_services.h"
@@ -27,9 +27,9 @@ class ProbeGrpc final : public GuardedService<v1::Probe::Service> {
         [](const grpc::ServerContext&, const auto& request, auto* response) -> grpc::Status {
           const size_t sent = request.payload().size(), wanted = request.answer_bytes();
           if (sent > kProbeBytesMax || wanted > kProbeBytesMax) {
-            return ToGrpc(absl::InvalidArgumentError(
-                absl::StrCat("a measurement: got ", sent, " bytes, and ", wanted,
-                             " wanted in the answer; at most ", kProbeBytesMax, " each")));
+            return ToGrpc(InvalidArgument("a measurement: got ", sent, " bytes, and ", wanted,
+                                          " wanted in the answer; at most ", kProbeBytesMax,
+                                          " each"));
           }
           response->set_payload(std::string(wanted, '\0'));
           return grpc::Status::OK;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/listener.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
@@ -80,8 +81,7 @@ class GrpcServer final : public RpcServer {
     builder.RegisterService(probe.get());
     std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
     if (server == nullptr || port == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
+      return Unavailable("cannot listen on ", address, ": gRPC could not open the port");
     }
     return std::unique_ptr<RpcServer>(new GrpcServer(
         absl::StrCat(host, ":", port), std::move(service), std::move(probe), std::move(server)));

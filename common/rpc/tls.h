@@ -2,7 +2,6 @@
 #define LONGWAVE_COMMON_RPC_TLS_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "common/security/identity.h"

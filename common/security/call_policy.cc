@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/security/credentials.h"
 
@@ -67,9 +68,7 @@ class FileCallerBook final : public CallerBook {
 
  private:
   static Caller Refused(Refusal reason, absl::string_view why) {
-    return {{},
-            CallRefusal{reason, absl::UnauthenticatedError(
-                                    absl::StrCat("the certificate of the caller ", why))}};
+    return {{}, CallRefusal{reason, Unauthenticated("the certificate of the caller ", why)}};
   }
 
   // A file that is unreadable for the moment leaves the known authority in place.
@@ -96,14 +95,13 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
   if (caller.empty()) {
     return CallRefusal{
         Refusal::kNoCertificate,
-        absl::UnauthenticatedError(absl::StrCat(
-            std::string(name), ": got a caller without a certificate, wanted one of this run's ",
-            "authority (longwave join, or security.folder)"))};
+        Unauthenticated(name, ": got a caller without a certificate, wanted one of this run's ",
+                        "authority (longwave join, or security.folder)")};
   }
   const auto refuse = [&](const std::string& wanted) {
-    return CallRefusal{Refusal::kWrongName, absl::PermissionDeniedError(absl::StrCat(
-                                                std::string(name), ": got a certificate for ",
-                                                Describe(caller), ", wanted one for ", wanted))};
+    return CallRefusal{Refusal::kWrongName,
+                       PermissionDenied(name, ": got a certificate for ", Describe(caller),
+                                        ", wanted one for ", wanted)};
   };
   switch (rights.kind) {
     case CallKind::kAnyone:
@@ -121,18 +119,17 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
 }
 
 CallRefusal RefuseExpelled(const Identity& worker) {
-  return {Refusal::kExpelled, absl::PermissionDeniedError(
-                                  absl::StrCat(Describe(worker), " was expelled from this run"))};
+  return {Refusal::kExpelled, PermissionDenied(Describe(worker), " was expelled from this run")};
 }
 
 CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner) {
   return {Refusal::kWrongName,
-          absl::PermissionDeniedError(absl::StrCat(
+          PermissionDenied(
               Describe(named),
               owner == kNoKey
                   ? " was expelled, and may join again with a new token alone; wanted that"
                   : " is another key's now, which a token has let in under that name; wanted that "
-                    "key, or a new token for the name"))};
+                    "key, or a new token for the name")};
 }
 
 absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {

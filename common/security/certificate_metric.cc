@@ -1,7 +1,5 @@
 #include "common/security/certificate_metric.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/security/certificates.h"

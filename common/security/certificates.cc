@@ -10,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/security/openssl.h"
 
@@ -35,15 +36,15 @@ int NoPassphrase(char*, int, int, void*) { return -1; }
 // All certificates of a PEM text, in order.
 absl::StatusOr<std::vector<CertificatePtr>> ReadChain(const std::string& pem) {
   if (pem.size() > kPemBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", pem.size(), " bytes of certificates, wanted at most ", kPemBytesMax));
+    return InvalidArgument("got ", pem.size(), " bytes of certificates, wanted at most ",
+                           kPemBytesMax);
   }
   std::vector<CertificatePtr> chain;
   const BioPtr bio = BioOf(pem);
   while (CertificatePtr certificate{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)})
     chain.push_back(std::move(certificate));
   ERR_clear_error();  // the end of the text counts as an error
-  if (chain.empty()) return absl::InvalidArgumentError("holds no certificate in PEM");
+  if (chain.empty()) return InvalidArgument("holds no certificate in PEM");
   return chain;
 }
 
@@ -51,7 +52,7 @@ absl::StatusOr<KeyPtr> ReadKey(const std::string& pem) {
   const BioPtr bio = BioOf(pem);
   KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
   ERR_clear_error();
-  if (key == nullptr) return absl::InvalidArgumentError("holds no private key in PEM");
+  if (key == nullptr) return InvalidArgument("holds no private key in PEM");
   return key;
 }
 
@@ -213,23 +214,20 @@ class OpenSslTrust final : public Trust {
     };
     switch (error) {
       case X509_V_ERR_CERT_HAS_EXPIRED:
-        return absl::OutOfRangeError(
-            absl::StrCat("has expired: good until ", utc(info.not_after), ", now ", utc(now)));
+        return OutOfRange("has expired: good until ", utc(info.not_after), ", now ", utc(now));
       case X509_V_ERR_CERT_NOT_YET_VALID:
-        return absl::OutOfRangeError(absl::StrCat("is not valid yet: from ", utc(info.not_before),
-                                                  " on, now ", utc(now),
-                                                  " (do the clocks differ?)"));
+        return OutOfRange("is not valid yet: from ", utc(info.not_before), " on, now ", utc(now),
+                          " (do the clocks differ?)");
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
       case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
       case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
       case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
       case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        return absl::UnauthenticatedError(
-            absl::StrCat("was issued by another authority than this run's (", authorities_, ")"));
+        return Unauthenticated("was issued by another authority than this run's (", authorities_,
+                               ")");
       default:
-        return absl::InvalidArgumentError(
-            absl::StrCat("cannot be used: ", X509_verify_cert_error_string(error)));
+        return InvalidArgument("cannot be used: ", X509_verify_cert_error_string(error));
     }
   }
 
@@ -254,7 +252,7 @@ class OpenSslAuthority final : public Authority {
                                     const std::vector<Identity>& identities,
                                     const std::vector<std::string>& hosts,
                                     const Validity& validity) const override {
-    if (identities.empty()) return absl::InvalidArgumentError("a certificate for nobody");
+    if (identities.empty()) return InvalidArgument("a certificate for nobody");
     LONGWAVE_RETURN_IF_ERROR(ReadRequest(request_pem).status());
     const BioPtr bio = BioOf(request_pem);
     const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, NoPassphrase, nullptr));
@@ -350,24 +348,23 @@ absl::StatusOr<std::string> MakeRequest(const std::string& key_pem) {
 
 absl::StatusOr<Fingerprint> ReadRequest(const std::string& request_pem) {
   if (request_pem.size() > kPemBytesMax)
-    return absl::InvalidArgumentError("the request for a certificate is too large");
+    return InvalidArgument("the request for a certificate is too large");
   const BioPtr bio = BioOf(request_pem);
   const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, NoPassphrase, nullptr));
   ERR_clear_error();
   if (request == nullptr)
-    return absl::InvalidArgumentError("the request for a certificate is no PKCS #10 in PEM");
+    return InvalidArgument("the request for a certificate is no PKCS #10 in PEM");
   EVP_PKEY* const key = X509_REQ_get0_pubkey(request.get());
   char group[32] = "";
   if (key == nullptr || EVP_PKEY_get_base_id(key) != EVP_PKEY_EC ||
       EVP_PKEY_get_group_name(key, group, sizeof group, nullptr) != 1 ||
       std::strcmp(group, SN_X9_62_prime256v1) != 0) {
     ERR_clear_error();
-    return absl::InvalidArgumentError(
-        "the request's key is none on the curve P-256, as all of a run's are");
+    return InvalidArgument("the request's key is none on the curve P-256, as all of a run's are");
   }
   if (X509_REQ_verify(request.get(), key) != 1) {
     ERR_clear_error();
-    return absl::InvalidArgumentError("the request for a certificate is not signed with its key");
+    return InvalidArgument("the request for a certificate is not signed with its key");
   }
   return FingerprintOf(key);
 }
@@ -378,7 +375,7 @@ absl::Status CheckPair(const std::string& certificate_pem, const std::string& ke
   const bool fits = X509_check_private_key(chain[0].get(), key.get()) == 1;
   ERR_clear_error();
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError("the certificate and the key are not a pair");
+  return InvalidArgument("the certificate and the key are not a pair");
 }
 
 absl::StatusOr<std::unique_ptr<Trust>> Trust::Create(const std::string& authority_pem) {
@@ -432,10 +429,9 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Load(const std::string& ce
     return X509_check_private_key(one.get(), key.get()) == 1;
   });
   ERR_clear_error();
-  if (own == chain.end())
-    return absl::InvalidArgumentError("the certificate and the key are not a pair");
+  if (own == chain.end()) return InvalidArgument("the certificate and the key are not a pair");
   if (X509_check_ca(own->get()) != 1)
-    return absl::InvalidArgumentError("the certificate is not one of an authority");
+    return InvalidArgument("the certificate is not one of an authority");
   return std::make_unique<OpenSslAuthority>(std::move(*own), std::move(key), key_pem);
 }
 

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -22,10 +22,10 @@ absl::Status WriteAll(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::UnavailableError(std::strerror(errno));
+    if (written < 0) return Unavailable(std::strerror(errno));
     content.remove_prefix(static_cast<size_t>(written));
   }
-  if (fsync(fd) != 0) return absl::UnavailableError(std::strerror(errno));
+  if (fsync(fd) != 0) return Unavailable(std::strerror(errno));
   return absl::OkStatus();
 }
 
@@ -43,15 +43,14 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t bytes_m
   std::ifstream in(path, std::ios::binary);
   if (!in.is_open()) {
     const std::string why = absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
-    return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(why)
-                                               : absl::PermissionDeniedError(why);
+    return errno == ENOENT || errno == ENOTDIR ? NotFound(why) : PermissionDenied(why);
   }
   std::string content(bytes_max + 1, '\0');
   in.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<size_t>(in.gcount()));
   if (content.size() > bytes_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": got a file of more than ", bytes_max, " bytes, wanted at most that"));
+    return InvalidArgument(path, ": got a file of more than ", bytes_max,
+                           " bytes, wanted at most that");
   }
   return content;
 }
@@ -59,7 +58,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t bytes_m
 absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy) {
   const std::string temporary = absl::StrCat(path, ".new");
   const auto refuse = [&](std::string_view why) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::string(why)));
+    return Unavailable("cannot write ", path, ": ", why);
   };
   const mode_t mode = secrecy == Secrecy::kSecret ? 0600 : 0644;
   unlink(temporary.c_str());  // a leftover of a process that ended here, with any mode
@@ -82,7 +81,7 @@ absl::StatusOr<std::string> CredentialsFolder(const std::string& configured,
                                               const std::string& state_dir) {
   if (!configured.empty()) return configured;
   if (!state_dir.empty()) return absl::StrCat(state_dir, "/security");
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "security.folder: got none, and no state folder (--state-dir) to look in; wanted the folder "
       "of ca.crt, tls.crt and tls.key, as security is on (security.mode off switches it off)");
 }
@@ -108,9 +107,7 @@ absl::StatusOr<Credentials> ReadCredentials(const std::string& folder) {
 absl::Status MakeSecretFolder(const std::string& folder) {
   std::error_code error;
   const bool made = std::filesystem::create_directories(folder, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
-  }
+  if (error) return Unavailable("cannot make ", folder, ": ", error.message());
   if (made) chmod(folder.c_str(), 0700);
   return absl::OkStatus();
 }
@@ -128,8 +125,7 @@ absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
                                                  const Identity& identity, absl::Time now) {
   LONGWAVE_ASSIGN_OR_RETURN(const Credentials credentials, ReadCredentials(folder));
   const auto refuse = [&](const char* file, absl::string_view why) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("credentials: ", folder, "/", file, " ", why));
+    return FailedPrecondition("credentials: ", folder, "/", file, " ", why);
   };
   const auto trust = Trust::Create(credentials.authority);
   if (!trust.ok()) return refuse(kAuthorityFile, trust.status().message());
@@ -162,8 +158,7 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& fold
   LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(FileIn(folder, kAuthorityKeyFile)));
   auto authority = Authority::Load(certificate, key);
   if (authority.ok()) return authority;
-  return absl::FailedPreconditionError(
-      absl::StrCat("authority in ", folder, ": ", authority.status().message()));
+  return FailedPrecondition("authority in ", folder, ": ", authority.status().message());
 }
 
 absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
@@ -183,9 +178,9 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string
     LONGWAVE_RETURN_IF_ERROR(key.status());
     auto made = Authority::MakeFor(*key, kLabel, now);
     if (!made.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("authority in ", folder, ": ", kAuthorityKeyFile, " is there without ",
-                       kAuthorityFile, " and ", made.status().message()));
+      return FailedPrecondition("authority in ", folder, ": ", kAuthorityKeyFile,
+                                " is there without ", kAuthorityFile, " and ",
+                                made.status().message());
     }
     authority = *std::move(made);
   }

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 
@@ -54,10 +55,10 @@ bool Unescape(absl::string_view text, std::string* plain) {
 }
 
 absl::Status Wanted(std::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgument(
       "role: got ", Quotable(std::string(text)),
       ", wanted coordinator, shard/N, worker/NAME (UTF-8 without control characters) or "
-      "operator"));
+      "operator");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
@@ -55,7 +55,7 @@ inline absl::Status OpenSslError(const char* doing) {
   if (const unsigned long error = ERR_get_error(); error != 0)
     ERR_error_string_n(error, text, sizeof text);
   ERR_clear_error();
-  return absl::InternalError(absl::StrCat("OpenSSL, ", doing, ": ", text));
+  return Internal("OpenSSL, ", doing, ": ", text);
 }
 
 }  // namespace longwave

@@ -1,12 +1,11 @@
 #include "common/security/token.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -42,9 +41,8 @@ std::string FormatToken(const Token& token) {
 absl::StatusOr<Token> ParseToken(std::string_view text) {
   constexpr size_t kTextBytesMax = 256;
   const auto refuse = [](std::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("token: ", std::string(why),
-                     "; wanted lw1.ID.SECRET.AUTHORITY as `longwave token create` prints it"));
+    return InvalidArgument("token: ", why,
+                           "; wanted lw1.ID.SECRET.AUTHORITY as `longwave token create` prints it");
   };
   if (text.size() > kTextBytesMax) return refuse("too long");
   const std::vector<std::string> parts =

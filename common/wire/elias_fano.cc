@@ -1,11 +1,9 @@
 #include "common/wire/elias_fano.h"
 
-#include <array>
 #include <bit>
-#include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/isa.h"
 #include "common/wire/bytes.h"
 #include "common/wire/codec.h"
@@ -72,9 +70,8 @@ absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<u
   const size_t k = indices.size();
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(k));
   if (in.size() != (shape.total_size + 7) / 8) {
-    return absl::InvalidArgumentError(absl::StrCat("indices: got ", in.size(), " bytes, wanted ",
-                                                   (shape.total_size + 7) / 8, " for ", k, " of ",
-                                                   n));
+    return InvalidArgument("indices: got ", in.size(), " bytes, wanted ",
+                           (shape.total_size + 7) / 8, " for ", k, " of ", n);
   }
   // 64 high bits at a time: the position of the i-th set bit, minus i, is the i-th index's high
   // part.
@@ -87,32 +84,28 @@ absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<u
     if (left < 64) word &= (uint64_t{1} << left) - 1;
     for (; word != 0; word &= word - 1, ++count, low_at += shape.low_bits) {
       if (count == k) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("indices: got more than ", k, " high bits, wanted exactly that many"));
+        return InvalidArgument("indices: got more than ", k,
+                               " high bits, wanted exactly that many");
       }
       const size_t high = at + static_cast<size_t>(std::countr_zero(word)) - count;
       const uint32_t index =
           static_cast<uint32_t>(high << shape.low_bits) | LoadBits(in, low_at, shape.low_bits);
       if (index >= n) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("indices: number ", count, ": got ", index, ", wanted less than ", n));
+        return InvalidArgument("indices: number ", count, ": got ", index, ", wanted less than ",
+                               n);
       }
       if (index < next_min) {
-        return absl::InvalidArgumentError(absl::StrCat("indices: number ", count, ": got ", index,
-                                                       " after ", next_min - 1,
-                                                       ", wanted an increasing order"));
+        return InvalidArgument("indices: number ", count, ": got ", index, " after ", next_min - 1,
+                               ", wanted an increasing order");
       }
       next_min = index + 1;
       indices[count] = static_cast<uint16_t>(index);
     }
   }
-  if (count != k) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("indices: got ", count, " high bits, wanted ", k));
-  }
+  if (count != k) return InvalidArgument("indices: got ", count, " high bits, wanted ", k);
   if (shape.total_size % 8 != 0 &&
       (std::to_integer<uint32_t>(in.back()) >> (shape.total_size % 8)) != 0) {
-    return absl::InvalidArgumentError("indices: got padding bits that are set, wanted zeros");
+    return InvalidArgument("indices: got padding bits that are set, wanted zeros");
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "common/wire/bytes.h"
+#include "common/wire/codec.h"
 
 #if LONGWAVE_HAS_AVX512
 

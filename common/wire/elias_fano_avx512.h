@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <span>
 
-#include "common/wire/codec.h"
-
 // AVX-512 forms of the functions of elias_fano.h, with the same results to the bit. elias_fano.cc
 // calls them where ChosenIsa is kAvx512, for tiles of at most kTileSizeMax coefficients.
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/enum_name.h"
+#include "common/base/errors.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
@@ -92,7 +93,7 @@ void Put(const Frame& frame, std::span<std::byte, kFrameHeaderBytes> out) {
 }
 
 absl::Status Refuse(absl::string_view what, const auto& got, const auto&... wanted) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", wanted ", wanted...));
+  return InvalidArgument(what, ": got ", got, ", wanted ", wanted...);
 }
 
 absl::Status Check(const auto& frame) {
@@ -134,8 +135,7 @@ absl::StatusOr<FrameHeader> Get(std::span<const std::byte> bytes) {
                        std::to_integer<int>(*want));
   }
   if (at.status.ok()) return frame;
-  return absl::InvalidArgumentError(
-      absl::StrCat("frame header: ", std::string(Name(Frame::kKind)), ": ", at.status.message()));
+  return InvalidArgument("frame header: ", Name(Frame::kKind), ": ", at.status.message());
 }
 
 }  // namespace
@@ -150,21 +150,20 @@ void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHea
 
 absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) {
   if (bytes.size() != kFrameHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame header: got ", bytes.size(), " bytes, wanted ", kFrameHeaderBytes));
+    return InvalidArgument("frame header: got ", bytes.size(), " bytes, wanted ",
+                           kFrameHeaderBytes);
   }
   const std::byte* const from = bytes.data();
   if (const auto magic = LoadLe<uint32_t>(from); magic != kFrameMagic) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         absl::StrFormat("frame header: magic: got %08x, wanted %08x", magic, kFrameMagic));
   }
   if (const auto version = LoadLe<uint16_t>(from + 4); version != kFrameVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame header: version: got ", version, ", wanted ", kFrameVersion));
+    return InvalidArgument("frame header: version: got ", version, ", wanted ", kFrameVersion);
   }
   const auto crc = LoadLe<uint32_t>(from + kHeaderCrcAt);
   if (const uint32_t wanted = Crc32c(bytes.first(kHeaderCrcAt)); crc != wanted) {
-    return absl::DataLossError(
+    return DataLoss(
         absl::StrFormat("frame header: CRC32C: got %08x, its bytes give %08x", crc, wanted));
   }
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
@@ -187,8 +186,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
     case FrameKind::kRequest:
       return Get<RequestFrame>(bytes);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 8"));
+  return InvalidArgument("frame header: kind: got ", kind, ", wanted 1 to 8");
 }
 
 template <typename Frame>
@@ -221,11 +219,11 @@ absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte>
   };
   const auto [bytes, wanted] = std::visit(sizes_of, header);
   if (payload.size() != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame payload: got ", payload.size(), " bytes, its header says ", bytes));
+    return InvalidArgument("frame payload: got ", payload.size(), " bytes, its header says ",
+                           bytes);
   }
   if (const uint32_t crc = Crc32c(payload); crc != wanted) {
-    return absl::DataLossError(absl::StrFormat(
+    return DataLoss(absl::StrFormat(
         "frame payload: CRC32C: its header says %08x, its bytes give %08x", wanted, crc));
   }
   return absl::OkStatus();
@@ -235,8 +233,8 @@ absl::StatusOr<NodeRank> NodeRank::Unpack(uint32_t packed) {
   if (packed == 0) return NodeRank{};
   const NodeRank got{.rank = packed & 0xffff, .ranks = packed >> 16};
   if (got.ranks > 1 && got.ranks <= kRanksMax && got.rank < got.ranks) return got;
-  return absl::InvalidArgumentError(absl::StrCat("hello: got rank ", got.rank, " of ", got.ranks,
-                                                 ", wanted a rank of 2 to ", kRanksMax));
+  return InvalidArgument("hello: got rank ", got.rank, " of ", got.ranks,
+                         ", wanted a rank of 2 to ", kRanksMax);
 }
 
 std::string_view Name(FrameKind kind) {

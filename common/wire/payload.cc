@@ -4,16 +4,14 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/wire/bytes.h"
 #include "common/wire/elias_fano.h"
 #include "common/wire/frame.h"
-#include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
 
 namespace longwave {
@@ -36,16 +34,15 @@ size_t AlignUp8(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
 absl::Status CheckFormat(const PayloadFormat& format) {
   if (static_cast<uint8_t>(format.selection) > static_cast<uint8_t>(Selection::kStride)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "payload: selection: got ", static_cast<int>(format.selection), ", wanted 0 to 3"));
+    return InvalidArgument("payload: selection: got ", static_cast<int>(format.selection),
+                           ", wanted 0 to 3");
   }
   if (static_cast<uint8_t>(format.codec) > static_cast<uint8_t>(ValueCodec::kSign)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: codec: got ", static_cast<int>(format.codec), ", wanted 0 to 5"));
+    return InvalidArgument("payload: codec: got ", static_cast<int>(format.codec),
+                           ", wanted 0 to 5");
   }
   if (format.selection != Selection::kAll && (format.k < 1 || format.k > kTileSizeMax)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: k: got ", format.k, ", wanted 1 to ", kTileSizeMax));
+    return InvalidArgument("payload: k: got ", format.k, ", wanted 1 to ", kTileSizeMax);
   }
   return absl::OkStatus();
 }
@@ -54,8 +51,7 @@ absl::Status CheckZeros(std::span<const std::byte> bytes, const char* what) {
   if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; })) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("payload: ", what, ": got bytes that are set, wanted zeros"));
+  return InvalidArgument("payload: ", what, ": got bytes that are set, wanted zeros");
 }
 
 absl::Status CheckValues(const PayloadLayout& layout, uint32_t tile,
@@ -72,23 +68,23 @@ absl::Status CheckValues(const PayloadLayout& layout, uint32_t tile,
       const uint32_t pattern =
           width == 4 ? LoadLe<uint32_t>(at) : uint32_t{LoadLe<uint16_t>(at)} << 16;
       if (!std::isfinite(std::bit_cast<float>(pattern))) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "value ", i, ": got ", std::bit_cast<float>(pattern), ", wanted a finite number"));
+        return InvalidArgument("value ", i, ": got ", std::bit_cast<float>(pattern),
+                               ", wanted a finite number");
       }
     }
     return absl::OkStatus();
   }
   const auto scale = LoadLe<uint16_t>(payload.data() + layout.offsets(tile).scale);
   if (scale > ScaleCodeMax(codec)) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         absl::StrFormat("scale: got %04x, wanted at most %04x (its top level must be finite)",
                         scale, ScaleCodeMax(codec)));
   }
   if (bits % 8 != 0 && (std::to_integer<uint32_t>(values.back()) >> (bits % 8)) != 0) {
-    return absl::InvalidArgumentError("values: got padding bits that are set, wanted zeros");
+    return InvalidArgument("values: got padding bits that are set, wanted zeros");
   }
   if (scale == 0 && !CheckZeros(values, "").ok()) {
-    return absl::InvalidArgumentError("values: got codes beside a zero scale, wanted zeros");
+    return InvalidArgument("values: got codes beside a zero scale, wanted zeros");
   }
   return absl::OkStatus();
 }
@@ -134,9 +130,7 @@ uint32_t SentCount(const PayloadFormat& format, uint32_t tile_size) {
 absl::StatusOr<PayloadLayout> PayloadLayout::Create(const PayloadFormat& format,
                                                     std::span<const uint32_t> tile_sizes) {
   LONGWAVE_RETURN_IF_ERROR(CheckFormat(format));
-  if (tile_sizes.empty()) {
-    return absl::InvalidArgumentError("payload: got no tiles, wanted at least one");
-  }
+  if (tile_sizes.empty()) return InvalidArgument("payload: got no tiles, wanted at least one");
   PayloadLayout layout;
   layout.format_ = format;
   if (format.selection == Selection::kAll) layout.format_.k = 0;
@@ -154,8 +148,8 @@ absl::StatusOr<PayloadLayout> PayloadLayout::Create(const PayloadFormat& format,
   for (size_t i = 0; i < tile_sizes.size(); ++i) {
     const uint32_t n = tile_sizes[i];
     if (n < 1 || n > kTileSizeMax) {
-      return absl::InvalidArgumentError(absl::StrCat("payload: tile ", i, ": got ", n,
-                                                     " coefficients, wanted 1 to ", kTileSizeMax));
+      return InvalidArgument("payload: tile ", i, ": got ", n, " coefficients, wanted 1 to ",
+                             kTileSizeMax);
     }
     if (format.selection == Selection::kTopK) {
       layout.offsets_[i].indices = at;
@@ -169,22 +163,20 @@ absl::StatusOr<PayloadLayout> PayloadLayout::Create(const PayloadFormat& format,
   }
   layout.bytes_ = at;
   if (at > kPayloadBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("payload: got ", at, " bytes for ",
-                                                   tile_sizes.size(), " tiles, wanted at most ",
-                                                   kPayloadBytesMax, ": fewer tiles a segment"));
+    return InvalidArgument("payload: got ", at, " bytes for ", tile_sizes.size(),
+                           " tiles, wanted at most ", kPayloadBytesMax, ": fewer tiles a segment");
   }
   return layout;
 }
 
 absl::StatusOr<PayloadFormat> DecodePayloadHead(std::span<const std::byte> payload) {
   if (payload.size() < kPayloadHeadBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("payload: got ", payload.size(),
-                                                   " bytes, wanted a head of ", kPayloadHeadBytes));
+    return InvalidArgument("payload: got ", payload.size(), " bytes, wanted a head of ",
+                           kPayloadHeadBytes);
   }
   const std::byte* const from = payload.data();
   if (const auto version = LoadLe<uint8_t>(from + kVersionAt); version != kPayloadVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: version: got ", version, ", wanted ", kPayloadVersion));
+    return InvalidArgument("payload: version: got ", version, ", wanted ", kPayloadVersion);
   }
   PayloadFormat format;
   format.selection = static_cast<Selection>(LoadLe<uint8_t>(from + kSelectionAt));
@@ -192,8 +184,7 @@ absl::StatusOr<PayloadFormat> DecodePayloadHead(std::span<const std::byte> paylo
   format.k = LoadLe<uint16_t>(from + kCountAt);
   LONGWAVE_RETURN_IF_ERROR(CheckFormat(format));
   if (format.selection == Selection::kAll && format.k != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: k: got ", format.k, ", wanted 0 where all are sent"));
+    return InvalidArgument("payload: k: got ", format.k, ", wanted 0 where all are sent");
   }
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(payload.subspan(kReservedAAt, 1), "reserved byte 3"));
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(payload.subspan(kReservedBAt, 2), "reserved bytes 6 to 7"));
@@ -216,17 +207,14 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload));
   const PayloadFormat& wanted = layout.format();
   if (format != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: got ", Describe(format), ", wanted ", Describe(wanted)));
+    return InvalidArgument("payload: got ", Describe(format), ", wanted ", Describe(wanted));
   }
   if (const auto tiles = LoadLe<uint32_t>(payload.data() + kTileCountAt);
       tiles != layout.tile_count()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: got ", tiles, " tiles, wanted ", layout.tile_count()));
+    return InvalidArgument("payload: got ", tiles, " tiles, wanted ", layout.tile_count());
   }
   if (payload.size() != layout.bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload: got ", payload.size(), " bytes, wanted ", layout.bytes()));
+    return InvalidArgument("payload: got ", payload.size(), " bytes, wanted ", layout.bytes());
   }
 
   // The gaps before the sections of indices and values must be zero.
@@ -248,8 +236,7 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
     if (tile >= indices_end) indices_end = CheckIndices(layout, tile, payload);
     if (const absl::Status status = CheckTile(layout, tile, tile < indices_end, payload);
         !status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("payload: tile ", tile, ": ", status.message()));
+      return InvalidArgument("payload: tile ", tile, ": ", status.message());
     }
   }
   return absl::OkStatus();

@@ -3,13 +3,12 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/wire/bytes.h"
 
 namespace longwave {
@@ -29,12 +28,8 @@ struct FreeHash {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-absl::Status Wrong(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("snapshot payload: ", what));
-}
-absl::Status Loss(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("snapshot payload: ", what));
-}
+absl::Status Wrong(const auto&... what) { return InvalidArgument("snapshot payload: ", what...); }
+absl::Status Loss(const auto&... what) { return DataLoss("snapshot payload: ", what...); }
 
 }  // namespace
 
@@ -75,8 +70,7 @@ Buffer EncodeSnapshotPayload(std::span<const std::span<const float>> arrays) {
 absl::StatusOr<std::vector<std::vector<float>>> DecodeSnapshotPayload(
     std::span<const std::byte> payload, uint32_t array_count, uint64_t elements) {
   if (payload.size() < kSnapshotPayloadHeadBytes) {
-    return Wrong(absl::StrCat("got ", payload.size(), " bytes, wanted a head of ",
-                              kSnapshotPayloadHeadBytes));
+    return Wrong("got ", payload.size(), " bytes, wanted a head of ", kSnapshotPayloadHeadBytes);
   }
   const auto magic = LoadLe<uint32_t>(payload.data() + kMagicAt);
   if (magic != kSnapshotPayloadMagic) {
@@ -85,8 +79,8 @@ absl::StatusOr<std::vector<std::vector<float>>> DecodeSnapshotPayload(
   const auto got_arrays = LoadLe<uint32_t>(payload.data() + kArraysAt);
   const auto got_elements = LoadLe<uint64_t>(payload.data() + kElementsAt);
   if (got_arrays != array_count || got_elements != elements) {
-    return Wrong(absl::StrCat("got ", got_arrays, " arrays of ", got_elements, " elements, wanted ",
-                              array_count, " of ", elements));
+    return Wrong("got ", got_arrays, " arrays of ", got_elements, " elements, wanted ", array_count,
+                 " of ", elements);
   }
   const std::span<const std::byte> frame = payload.subspan(kSnapshotPayloadHeadBytes);
   const uint64_t raw_bytes = uint64_t{array_count} * elements * sizeof(float);
@@ -100,7 +94,7 @@ absl::StatusOr<std::vector<std::vector<float>>> DecodeSnapshotPayload(
   const size_t got =
       ZSTD_decompress(floats.data(), floats.size() * sizeof(float), frame.data(), frame.size());
   if (ZSTD_isError(got)) return Loss(ZSTD_getErrorName(got));
-  if (got != raw_bytes) return Loss(absl::StrCat("got ", got, " bytes, wanted ", raw_bytes));
+  if (got != raw_bytes) return Loss("got ", got, " bytes, wanted ", raw_bytes);
   const uint64_t hash = XXH3_64bits(floats.data(), raw_bytes);
   const auto wanted = LoadLe<uint64_t>(payload.data() + kHashAt);
   if (hash != wanted) {

@@ -1,7 +1,6 @@
 #include "kernels/cpu/encode.h"
 
 #include <algorithm>
-#include <span>
 #include <vector>
 
 #include "common/base/status_macros.h"

@@ -2,7 +2,7 @@
 #define LONGWAVE_KERNELS_CPU_OPTIMIZER_H_
 
 #include "absl/status/status.h"
-#include "kernels/cpu/cpu_ops.h"
+#include "common/base/isa.h"
 #include "kernels/cpu/optimizer_math.h"
 #include "kernels/ops.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/optimizer.h"
@@ -24,7 +24,7 @@ std::atomic<RunTransform> run_transform = RunTransform::kStages;
 absl::Status Copy(const Exec& exec, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   if (to == nullptr || from == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("copy of ", bytes, " bytes: an array is null"));
+    return InvalidArgument("copy of ", bytes, " bytes: an array is null");
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(
       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, StreamOf(exec)));
@@ -36,8 +36,7 @@ absl::StatusOr<void*> Allocate(size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(1, bytes));
   if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // reported here, so cleared for later calls
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory on the GPU for an array of ", bytes, " bytes"));
+    return ResourceExhausted("no memory on the GPU for an array of ", bytes, " bytes");
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(error);
   if (absl::Status status =
@@ -66,8 +65,8 @@ absl::StatusOr<MachineMemory> Memory() {
 void Release(void* memory) { static_cast<void>(cudaFree(memory)); }
 
 absl::Status Wait(const Exec& exec) {
-  return OfOperation("wait", ToStatus(cudaStreamSynchronize(StreamOf(exec)),
-                                      "cudaStreamSynchronize", __FILE__, __LINE__));
+  return Prefixed("wait", ToStatus(cudaStreamSynchronize(StreamOf(exec)), "cudaStreamSynchronize",
+                                   __FILE__, __LINE__));
 }
 
 }  // namespace
@@ -80,9 +79,8 @@ absl::StatusOr<const KernelOps*> Ops() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     static_cast<void>(cudaGetLastError());
-    return absl::UnavailableError(
-        absl::StrCat("no CUDA device: ",
-                     error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error)));
+    return Unavailable("no CUDA device: ",
+                       error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error));
   }
   static const KernelOps ops = {"cuda", Encode,   Finish,  Restore, DecodeUpdate, Hash,
                                 Copy,   Allocate, Release, Wait,    AdamW,        SquareSum,

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
@@ -130,14 +130,14 @@ absl::Status DecodeUpdate(const Exec& exec, const DecodeUpdateArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * workspace, Workspace::Get());
   const std::lock_guard lock(workspace->mutex);
-  return OfOperation("decode_update", DecodeUpdateTiles(*workspace, StreamOf(exec), args));
+  return Prefixed("decode_update", DecodeUpdateTiles(*workspace, StreamOf(exec), args));
 }
 
 absl::Status Restore(const Exec& exec, const RestoreArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * workspace, Workspace::Get());
   const std::lock_guard lock(workspace->mutex);
-  return OfOperation("restore", RestoreTiles(*workspace, StreamOf(exec), args));
+  return Prefixed("restore", RestoreTiles(*workspace, StreamOf(exec), args));
 }
 
 absl::Status Hash(const Exec& exec, const HashArgs& args) {
@@ -162,7 +162,7 @@ absl::Status Hash(const Exec& exec, const HashArgs& args) {
   }
   const std::lock_guard lock(workspace->mutex);
   workspace->Return(transit);
-  return OfOperation("hash", status);
+  return Prefixed("hash", status);
 }
 
 }  // namespace longwave::cuda

@@ -4,8 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/base/rng.h"
 #include "kernels/ops.h"
 
@@ -25,12 +23,6 @@ inline cudaStream_t StreamOf(const Exec& exec) { return static_cast<cudaStream_t
 inline uint64_t DrawKey(uint64_t run_seed, uint32_t round) {
   constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
   return Mix64(Mix64(run_seed + kStep) + round + kStep) + kStep;
-}
-
-// Adds the operation's name to an error.
-inline absl::Status OfOperation(absl::string_view operation, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(operation, ": ", status.message()));
 }
 
 }  // namespace longwave::cuda

@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
@@ -139,8 +138,7 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
   Workspace& workspace = *found;
   const std::lock_guard lock(workspace.mutex);
   if (FindEncoding(workspace, exec, args.slot) != workspace.encodings.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("encode: slot ", args.slot, " has an encoding that was not finished"));
+    return FailedPrecondition("encode: slot ", args.slot, " has an encoding that was not finished");
   }
   Encoding encoding;
   encoding.stream = StreamOf(exec);
@@ -157,7 +155,7 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
     static_cast<void>(cudaStreamSynchronize(encoding.stream));
     static_cast<void>(cudaStreamSynchronize(workspace.download));
     workspace.Return(encoding.transit);
-    return OfOperation("encode", status);
+    return Prefixed("encode", status);
   }
   workspace.encodings.push_back(encoding);
   return absl::OkStatus();
@@ -165,8 +163,7 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
 
 absl::Status Finish(const Exec& exec, uint32_t slot) {
   if (slot >= kEncodeSlots) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("finish: slot ", slot, ", wanted 0 to ", kEncodeSlots - 1));
+    return InvalidArgument("finish: slot ", slot, ", wanted 0 to ", kEncodeSlots - 1);
   }
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * workspace, Workspace::Get());
   Encoding encoding;
@@ -188,7 +185,7 @@ absl::Status Finish(const Exec& exec, uint32_t slot) {
   }
   const std::lock_guard lock(workspace->mutex);
   workspace->Return(encoding.transit);
-  return OfOperation("encode", status);
+  return Prefixed("encode", status);
 }
 
 }  // namespace longwave::cuda

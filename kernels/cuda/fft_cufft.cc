@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave::cuda {
@@ -45,14 +46,14 @@ absl::StatusOr<Library> Load() {
         Find(library, "cufftExecR2C", loaded.real_to_complex)) {
       return loaded;
     }
-    return absl::UnavailableError(absl::StrCat(name, " lacks functions of cuFFT"));
+    return Unavailable(name, " lacks functions of cuFFT");
   }
-  return absl::UnavailableError(absl::StrCat("no cuFFT here: ", tried));
+  return Unavailable("no cuFFT here: ", tried);
 }
 
 absl::Status ToStatus(Result result, const char* call) {
   if (result == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("cuFFT: ", call, " fails with result ", result));
+  return Internal("cuFFT: ", call, " fails with result ", result);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #define LONGWAVE_KERNELS_CUDA_SELECT_CUH_
 
 #include "common/base/rng.h"
-#include "common/wire/codec.h"
 #include "kernels/cuda/block.cuh"
 
 namespace longwave::cuda {

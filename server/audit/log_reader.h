@@ -2,15 +2,14 @@
 #define LONGWAVE_SERVER_AUDIT_LOG_READER_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/shard/shard_records.h"
 #include "server/store/file_system.h"
-#include "server/store/log_record.h"
 #include "server/store/store_identity.h"
 
 namespace longwave {

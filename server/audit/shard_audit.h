@@ -15,9 +15,8 @@
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
 #include "server/shard/merge.h"
+#include "server/shard/shard_records.h"
 #include "server/shard/tile_runner.h"
-#include "server/store/log_record.h"
-#include "server/store/snapshot_content.h"
 #include "server/store/snapshot_format.h"
 
 namespace longwave {

@@ -1,11 +1,9 @@
 #include "server/audit/snapshot_reader.h"
 
 #include <array>
-#include <memory>
-#include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/store/snapshot_store.h"
 
@@ -30,13 +28,12 @@ absl::StatusOr<std::vector<SnapshotHeader>> ListSnapshots(FileSystem& files,
     if (absl::IsNotFound(file.status())) continue;  // a newer one has just replaced it
     if (!file.ok()) return file.status();
     std::array<std::byte, kSnapshotHeaderBytes> head;
-    if (const absl::Status read = (*file)->ReadAt(0, head); !read.ok()) return AtPath(path, read);
+    if (const absl::Status read = (*file)->ReadAt(0, head); !read.ok()) return Prefixed(path, read);
     const auto header = DecodeSnapshotHeader(head);
-    if (!header.ok()) return AtPath(path, header.status());
+    if (!header.ok()) return Prefixed(path, header.status());
     LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity));
     if (SnapshotName(header->key) != name) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": is named so, but is ", SnapshotName(header->key)));
+      return DataLoss(path, ": is named so, but is ", SnapshotName(header->key));
     }
     headers.push_back(*header);
   }
@@ -49,16 +46,16 @@ absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder
   LONGWAVE_ASSIGN_OR_RETURN(
       const Buffer whole, ReadWhole(files, path, kSnapshotHeaderBytes + kSnapshotContentBytesMax));
   if (whole.size() < kSnapshotHeaderBytes) {
-    return absl::DataLossError(absl::StrCat(path, ": got ", whole.size(), " bytes, no header"));
+    return DataLoss(path, ": got ", whole.size(), " bytes, no header");
   }
   const auto again = DecodeSnapshotHeader(whole.bytes().first(kSnapshotHeaderBytes));
-  if (!again.ok()) return AtPath(path, again.status());
-  if (*again != header) return absl::DataLossError(absl::StrCat(path, ": has changed meanwhile"));
+  if (!again.ok()) return Prefixed(path, again.status());
+  if (*again != header) return DataLoss(path, ": has changed meanwhile");
   const auto stored = whole.bytes().subspan(kSnapshotHeaderBytes);
   // The copy aligns the content, since a model's numbers are read in place.
   const auto content =
       UnpackSnapshotContent(header, Buffer(std::vector<std::byte>(stored.begin(), stored.end())));
-  if (!content.ok()) return AtPath(path, content.status());
+  if (!content.ok()) return Prefixed(path, content.status());
   return *content;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "server/coordinator/sentences.h"
 
 namespace longwave {
@@ -49,7 +50,7 @@ std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, 
   if (outdated_.empty()) {
     std::visit([&](const auto& e) { On(e, now, effects); }, event);
   } else if (WantsAnswer(event)) {
-    effects.push_back(Refused{absl::UnavailableError(outdated_)});
+    effects.push_back(Refused{Unavailable(outdated_)});
   }
   return effects;
 }
@@ -171,7 +172,7 @@ void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
                            "; nobody is answered until the coordinator is started again with its "
                            "newest folder");
   unsaved_ = true;
-  effects.push_back(Refused{absl::UnavailableError(outdated_)});
+  effects.push_back(Refused{Unavailable(outdated_)});
   effects.push_back(Notice{outdated_});
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "server/coordinator/coordinator.h"
@@ -51,8 +52,8 @@ bool Contains(const std::vector<uint64_t>& words, uint64_t word) {
 }
 
 absl::Status TakenPlace(const std::string& who) {
-  return absl::AbortedError(absl::StrCat("another process has taken the place of ", who,
-                                         ", which this one had; it is to end"));
+  return Aborted("another process has taken the place of ", who,
+                 ", which this one had; it is to end");
 }
 
 }  // namespace
@@ -64,9 +65,8 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
   const std::vector<Setting> theirs = Settings(settings);
   const auto refuse = [&](std::string_view key, std::string_view got, std::string_view wanted,
                           std::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, ": ", Quotable(key), ": got ", Quotable(got), ", wanted ",
-                     std::string(wanted), " as the coordinator has it: ", std::string(why)));
+    return InvalidArgument(who, ": ", Quotable(key), ": got ", Quotable(got), ", wanted ", wanted,
+                           " as the coordinator has it: ", why);
   };
   constexpr std::string_view kOneForAll = "all processes of a run need one configuration";
   for (const auto& [key, wanted] : ours) {
@@ -86,8 +86,8 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
   if (std::ranges::equal(ours, theirs, {}, &Setting::first, &Setting::first)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
+  return InvalidArgument(who,
+                         " lists its settings in another order; wanted a process of this version");
 }
 
 // Of two processes of one folder the later one has the place, whichever is heard first: messages of
@@ -104,9 +104,9 @@ absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
   const uint64_t accounted = request.process >> 32;
   const uint32_t taken_part = ledger_.TakenPart(worker->member.worker);
   if (accounted != 0 && accounted < taken_part) {
-    return absl::AbortedError(absl::StrCat(
-        Describe(worker->member), ": the residual in its folder accounts for ", accounted,
-        " rounds, wanted the ", taken_part, " that it has taken part in", kSetAside));
+    return Aborted(Describe(worker->member), ": the residual in its folder accounts for ",
+                   accounted, " rounds, wanted the ", taken_part, " that it has taken part in",
+                   kSetAside);
   }
   const auto process = static_cast<uint32_t>(request.process);
   const auto newest = static_cast<uint32_t>(worker->process);
@@ -114,10 +114,9 @@ absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
       process >= newest) {
     return absl::OkStatus();
   }
-  return absl::AbortedError(absl::StrCat(Describe(worker->member), ": process ", process,
-                                         " of its folder asks for its place, which process ",
-                                         newest, " has; wanted a later one: it is to end",
-                                         kSetAside));
+  return Aborted(Describe(worker->member), ": process ", process,
+                 " of its folder asks for its place, which process ", newest,
+                 " has; wanted a later one: it is to end", kSetAside);
 }
 
 // Whether a worker of that name finds a place.
@@ -125,25 +124,25 @@ absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time n
   if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
     if (worker->incarnation == request.incarnation || worker->lost) return absl::OkStatus();
     if (request.identity == 0 || worker->identity != request.identity) {
-      return absl::AlreadyExistsError(absl::StrFormat(
+      return AlreadyExists(absl::StrFormat(
           "worker name %s is taken by a live member that was heard %.1f s ago; wanted another name",
           request.name, absl::ToDoubleSeconds(now - worker->heard)));
     }
     return absl::OkStatus();
   }
   if (phase_ == RunPhase::kWaiting && workers_.size() >= options_.workers_wanted) {
-    return absl::UnavailableError(absl::StrCat(
+    return Unavailable(
         "worker ", request.name, " asks to join, but all ", options_.workers_wanted,
-        " workers that the run begins with are registered; it may join once training has begun"));
+        " workers that the run begins with are registered; it may join once training has begun");
   }
   if (membership_.members.size() >= options_.workers_max) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "worker ", request.name, " asks to join, but the run has ", membership_.members.size(),
-        " members, wanted fewer than ", options_.workers_max, " (cluster.workers_max)"));
+    return ResourceExhausted("worker ", request.name, " asks to join, but the run has ",
+                             membership_.members.size(), " members, wanted fewer than ",
+                             options_.workers_max, " (cluster.workers_max)");
   }
   if (workers_.size() >= kWorkersMax) {
-    return absl::ResourceExhaustedError(absl::StrCat("worker ", request.name, ": the run has had ",
-                                                     kWorkersMax, " names, and takes no more"));
+    return ResourceExhausted("worker ", request.name, ": the run has had ", kWorkersMax,
+                             " names, and takes no more");
   }
   return absl::OkStatus();
 }
@@ -153,9 +152,9 @@ absl::Status Coordinator::CheckDataKey(const RegisterWorker& request) const {
   if (request.data_key.empty()) return absl::OkStatus();
   for (const auto& [index, worker] : workers_) {
     if (worker.member.data_key != request.data_key || worker.member.name == request.name) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("worker ", request.name, ": its data key is that of ", Describe(worker.member),
-                     "; wanted a key of its own, which each process makes when it starts"));
+    return InvalidArgument("worker ", request.name, ": its data key is that of ",
+                           Describe(worker.member),
+                           "; wanted a key of its own, which each process makes when it starts");
   }
   return absl::OkStatus();
 }
@@ -164,14 +163,13 @@ absl::Status Coordinator::CheckStart(const RegisterWorker& request, uint64_t seg
   const std::vector<uint64_t>& hashes = request.start_hashes;
   if (hashes.empty()) return absl::OkStatus();
   if (hashes.size() != segments) {
-    return absl::InvalidArgumentError(absl::StrCat("worker ", request.name, ": got ", hashes.size(),
-                                                   " hashes of first weights, wanted ", segments,
-                                                   ", one a segment"));
+    return InvalidArgument("worker ", request.name, ": got ", hashes.size(),
+                           " hashes of first weights, wanted ", segments, ", one a segment");
   }
   if (options_.takes_other_starts || start_hashes_.empty()) return absl::OkStatus();
   const auto [got, wanted] = std::ranges::mismatch(hashes, start_hashes_);
   if (got == hashes.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
+  return InvalidArgument(absl::StrFormat(
       "worker %s begins with other weights than the run: segment %d: got hash %016x, wanted %016x; "
       "of one run.seed the same version of longwave draws the same weights. With run.start: member "
       "the worker would join all the same and fetch the run's weights",
@@ -179,10 +177,10 @@ absl::Status Coordinator::CheckStart(const RegisterWorker& request, uint64_t seg
 }
 
 absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
-  if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  if (is_over()) return FailedPrecondition(OverSentence());
   if (request.name.empty() || request.name.size() > kNameBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("worker name of ", request.name.size(),
-                                                   " bytes, wanted 1 to ", kNameBytesMax));
+    return InvalidArgument("worker name of ", request.name.size(), " bytes, wanted 1 to ",
+                           kNameBytesMax);
   }
   if (const Worker* worker = FindWorker(request.name);
       worker != nullptr && Contains(worker->former, request.incarnation)) {
@@ -196,11 +194,10 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
   LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));
   if (!manifest_) return absl::OkStatus();
   if (std::string difference = FirstDifference(request.manifest, *manifest_); !difference.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model of worker ", request.name, " differs: ", difference));
+    return InvalidArgument("model of worker ", request.name, " differs: ", difference);
   }
   if (request.layout_hash != layout_hash_) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return InvalidArgument(absl::StrFormat(
         "worker %s cuts the model another way: layout hash %016x, wanted %016x; the tiling, block, "
         "segment_tiles and shards of its configuration must be the run's",
         request.name, request.layout_hash, layout_hash_));
@@ -209,15 +206,15 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
 }
 
 absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::Time now) const {
-  if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  if (is_over()) return FailedPrecondition(OverSentence());
   LONGWAVE_RETURN_IF_ERROR(
       CheckSettings(absl::StrCat("shard ", request.shard), request.settings, {}));
   if (request.shard >= options_.shards_wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard ", request.shard, ", wanted an index below ", options_.shards_wanted));
+    return InvalidArgument("shard ", request.shard, ", wanted an index below ",
+                           options_.shards_wanted);
   }
   if (request.run != 0 && request.run != run_) {
-    return absl::FailedPreconditionError(absl::StrFormat(
+    return FailedPrecondition(absl::StrFormat(
         "shard %d: its folder is of run %016x, wanted this one, %016x, or an empty folder",
         request.shard, request.run, run_));
   }
@@ -231,14 +228,14 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
   // The range was restored on another machine, whose state is newer whether or not its heartbeats
   // arrive just now.
   if (request.run != 0 && request.folder != shard.folder) {
-    return absl::FailedPreconditionError(absl::StrFormat(
+    return FailedPrecondition(absl::StrFormat(
         "shard %d: its folder is %016x, but the range was made again elsewhere, in folder %016x; "
         "wanted that one, or an empty folder: remove this one to begin anew",
         request.shard, request.folder, shard.folder));
   }
   const absl::Duration silence = now - shard.heard;
   if (silence >= options_.replace_after) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrFormat(
+  return Unavailable(absl::StrFormat(
       "shard %d, %s the run's folder, asks for the place of one at %s that was heard %s ago; "
       "wanted it to be silent for %s",
       request.shard, request.run != 0 ? "with" : "without", shard.address.data_endpoint,
@@ -250,27 +247,25 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
   // The coordinator's record may be from an older time, which the shards' heartbeats will show,
   // and the worker may have joined since. A worker that states a wrong epoch harms only itself.
   if (goes_on_ && heartbeat.known_epoch > membership_.epoch) {
-    return absl::UnavailableError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
-                                               ": it knows epoch ", heartbeat.known_epoch,
-                                               ", wanted none after ", membership_.epoch));
+    return Unavailable("heartbeat of worker ", heartbeat.worker, ": it knows epoch ",
+                       heartbeat.known_epoch, ", wanted none after ", membership_.epoch);
   }
   const auto found = workers_.find(heartbeat.worker);
   if (found == workers_.end()) {
-    return absl::NotFoundError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
-                                            ": wanted one of the ", workers_.size(),
-                                            " registered workers"));
+    return NotFound("heartbeat of worker ", heartbeat.worker, ": wanted one of the ",
+                    workers_.size(), " registered workers");
   }
   const Worker& worker = found->second;
   if (Contains(worker.former, heartbeat.incarnation)) return TakenPlace(Describe(worker.member));
   if (worker.incarnation != heartbeat.incarnation) {
-    return absl::AbortedError(absl::StrFormat("heartbeat of %s: incarnation %016x, wanted %016x",
-                                              Describe(worker.member), heartbeat.incarnation,
-                                              worker.incarnation));
+    return Aborted(absl::StrFormat("heartbeat of %s: incarnation %016x, wanted %016x",
+                                   Describe(worker.member), heartbeat.incarnation,
+                                   worker.incarnation));
   }
   if (worker.left || !heartbeat.failure.empty()) return absl::OkStatus();
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Describe(worker.member), " reports rounds, but the run has not begun; wanted none"));
+    return InvalidArgument(Describe(worker.member),
+                           " reports rounds, but the run has not begun; wanted none");
   }
   return ledger_.Check(worker.member, heartbeat.rounds);
 }
@@ -279,18 +274,16 @@ absl::Status Coordinator::CheckHeartbeat(const ShardHeartbeat& heartbeat) const 
   if (is_over()) return absl::OkStatus();
   const auto found = shards_.find(heartbeat.shard);
   if (found == shards_.end()) {
-    return absl::NotFoundError(absl::StrCat("heartbeat of shard ", heartbeat.shard,
-                                            ": wanted one of the ", shards_.size(),
-                                            " registered shards"));
+    return NotFound("heartbeat of shard ", heartbeat.shard, ": wanted one of the ", shards_.size(),
+                    " registered shards");
   }
   const Shard& shard = found->second;
   if (Contains(shard.former, heartbeat.incarnation)) {
     return TakenPlace(absl::StrCat("shard ", heartbeat.shard));
   }
   if (shard.incarnation != heartbeat.incarnation) {
-    return absl::AbortedError(
-        absl::StrFormat("heartbeat of shard %d: incarnation %016x, wanted %016x", heartbeat.shard,
-                        heartbeat.incarnation, shard.incarnation));
+    return Aborted(absl::StrFormat("heartbeat of shard %d: incarnation %016x, wanted %016x",
+                                   heartbeat.shard, heartbeat.incarnation, shard.incarnation));
   }
   return absl::OkStatus();
 }

@@ -5,14 +5,14 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "server/coordinator/coordinator.h"
 
 namespace longwave {
 namespace {
 
-absl::Status Damaged(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("the coordinator's record: ", what));
+absl::Status Damaged(const auto&... what) {
+  return DataLoss("the coordinator's record: ", what...);
 }
 
 absl::Status CheckMembers(const CoordinatorOptions& options, const CoordinatorState& state) {
@@ -20,22 +20,20 @@ absl::Status CheckMembers(const CoordinatorOptions& options, const CoordinatorSt
   for (size_t i = 0; i < state.workers.size(); ++i) {
     const Member& member = state.workers[i].member;
     if (i > 0 && member.worker <= state.workers[i - 1].member.worker) {
-      return Damaged(absl::StrCat("worker ", member.worker, " is out of order"));
+      return Damaged("worker ", member.worker, " is out of order");
     }
     if (!names.insert(member.name).second) {
-      return Damaged(absl::StrCat("two workers are named ", member.name));
+      return Damaged("two workers are named ", member.name);
     }
   }
   for (size_t i = 0; i < state.shards.size(); ++i) {
     const uint32_t shard = state.shards[i].address.shard;
     if (shard >= options.shards_wanted || (i > 0 && shard <= state.shards[i - 1].address.shard)) {
-      return Damaged(
-          absl::StrCat("shard ", shard, " is out of order, or not below ", options.shards_wanted));
+      return Damaged("shard ", shard, " is out of order, or not below ", options.shards_wanted);
     }
   }
   if (state.phase == RunPhase::kTraining && state.shards.size() != options.shards_wanted) {
-    return Damaged(
-        absl::StrCat(state.shards.size(), " shards in training, wanted ", options.shards_wanted));
+    return Damaged(state.shards.size(), " shards in training, wanted ", options.shards_wanted);
   }
   return absl::OkStatus();
 }
@@ -45,7 +43,7 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
   uint64_t next = 0;
   for (const FinishedRound& round : record.rounds) {
     if (round.record.round < next || round.record.round >= state.next_round) {
-      return Damaged(absl::StrCat("finished round ", round.record.round, " is out of order"));
+      return Damaged("finished round ", round.record.round, " is out of order");
     }
     next = uint64_t{round.record.round} + 1;
   }
@@ -54,20 +52,18 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
     const std::pair<uint64_t, uint64_t> key(open.report.round, open.member.worker);
     const uint64_t newest = std::max<uint64_t>(options.rounds, state.next_round);
     if (key < least || open.report.round > newest) {
-      return Damaged(absl::StrCat("the report of round ", open.report.round, " by worker ",
-                                  open.member.worker, " is out of order"));
+      return Damaged("the report of round ", open.report.round, " by worker ", open.member.worker,
+                     " is out of order");
     }
     least = {key.first, key.second + 1};
     if (!std::ranges::binary_search(
             state.workers, open.member.worker, {},
             [](const WorkerRecord& worker) { return worker.member.worker; })) {
-      return Damaged(
-          absl::StrCat("a report of worker ", open.member.worker, ", who is not in the record"));
+      return Damaged("a report of worker ", open.member.worker, ", who is not in the record");
     }
     const size_t hashes = open.report.segment_hashes.size();
     if (hashes != state.segment_count) {
-      return Damaged(
-          absl::StrCat("a report with ", hashes, " segment hashes, wanted ", state.segment_count));
+      return Damaged("a report with ", hashes, " segment hashes, wanted ", state.segment_count);
     }
   }
   return absl::OkStatus();
@@ -78,18 +74,18 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
 absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
                                       const CoordinatorRecord& record) {
   if (record.state.settings != options.settings) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "the coordinator's record is of a run with other settings; wanted this run's");
   }
   if (!record.state.workers.empty() && !record.manifest) {
     return Damaged("it has workers, but no manifest");
   }
   if (!record.start_hashes.empty() && record.start_hashes.size() != record.state.segment_count) {
-    return Damaged(absl::StrCat(record.start_hashes.size(), " hashes of the first weights, wanted ",
-                                record.state.segment_count));
+    return Damaged(record.start_hashes.size(), " hashes of the first weights, wanted ",
+                   record.state.segment_count);
   }
   if (!std::isfinite(record.state.seconds) || record.state.seconds < 0) {
-    return Damaged(absl::StrCat(record.state.seconds, " seconds of training"));
+    return Damaged(record.state.seconds, " seconds of training");
   }
   if (absl::Status status = CheckMembers(options, record.state); !status.ok()) return status;
   return CheckRounds(options, record);

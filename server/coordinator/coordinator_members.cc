@@ -1,7 +1,6 @@
 // The members: founding, joining, losing, leaving and returning workers.
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/coordinator.h"

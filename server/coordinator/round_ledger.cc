@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -54,22 +54,20 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
   const RoundReport* before = nullptr;
   for (const RoundReport& report : reports) {
     if (before != nullptr && report.round <= before->round && report.round < round_count_) {
-      return absl::InvalidArgumentError(absl::StrCat(Describe(member), " reported round ",
-                                                     report.round, " after round ", before->round,
-                                                     ", wanted them in order"));
+      return InvalidArgument(Describe(member), " reported round ", report.round, " after round ",
+                             before->round, ", wanted them in order");
     }
     before = &report;
     if (report.round < std::min(next, round_count())) continue;
     if (report.segment_hashes.size() != segment_count_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          Describe(member), ", round ", report.round, ": ", report.segment_hashes.size(),
-          " segment hashes, wanted ", segment_count_, ", one for each segment"));
+      return InvalidArgument(Describe(member), ", round ", report.round, ": ",
+                             report.segment_hashes.size(), " segment hashes, wanted ",
+                             segment_count_, ", one for each segment");
     }
     if (std::min(report.round, round_count()) >= uint64_t{closed_rounds_} + kRoundsAheadMax) {
-      return absl::UnavailableError(absl::StrCat(Describe(member), " reported round ", report.round,
-                                                 ", the shards have closed ", closed_rounds_,
-                                                 " rounds as far as was heard; wanted at most ",
-                                                 kRoundsAheadMax, " more"));
+      return Unavailable(Describe(member), " reported round ", report.round,
+                         ", the shards have closed ", closed_rounds_,
+                         " rounds as far as was heard; wanted at most ", kRoundsAheadMax, " more");
     }
   }
   return absl::OkStatus();

@@ -9,7 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/crc32c.h"
 
 namespace longwave {
@@ -25,62 +27,11 @@ size_t BytesOf(const std::string& subject, const KeyHash& key) {
   return kWordBytes + subject.size() + key.size();
 }
 
-absl::Status Denied(const std::string& why) { return absl::PermissionDeniedError(why); }
-
-// Little-endian words, and texts after their lengths.
-class Writer {
- public:
-  void Word(uint64_t word) {
-    for (int shift = 0; shift < 64; shift += 8)
-      bytes_.push_back(static_cast<std::byte>(word >> shift & 0xff));
-  }
-  void Text(const std::string& text) {
-    Word(text.size());
-    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
-  }
-  void Hash(const KeyHash& hash) { bytes_.insert(bytes_.end(), hash.begin(), hash.end()); }
-  std::vector<std::byte> Take() { return std::move(bytes_); }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-// Reads past the end yield zeros and show in ok().
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  uint64_t Word() {
-    const std::span<const std::byte> taken = Take(8);
-    uint64_t word = 0;
-    for (size_t i = 0; i < taken.size(); ++i) word |= std::to_integer<uint64_t>(taken[i]) << 8 * i;
-    return word;
-  }
-  std::string Text() {
-    const std::span<const std::byte> taken = Take(Word());
-    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
-  }
-  KeyHash Hash() {
-    KeyHash hash{};
-    const std::span<const std::byte> taken = Take(hash.size());
-    std::copy(taken.begin(), taken.end(), hash.begin());
-    return hash;
-  }
-  bool ok() const { return ok_; }
-  bool done() const { return ok_ && bytes_.empty(); }
-
- private:
-  std::span<const std::byte> Take(uint64_t size) {
-    ok_ = ok_ && size <= bytes_.size();
-    if (!ok_) return {};
-    const std::span<const std::byte> taken = bytes_.first(size);
-    bytes_ = bytes_.subspan(size);
-    return taken;
-  }
-
-  std::span<const std::byte> bytes_;
-  bool ok_ = true;
-};
+KeyHash GetHash(ByteReader& in) {
+  KeyHash hash{};
+  std::ranges::copy(in.GetBytes(hash.size()), hash.begin());
+  return hash;
+}
 
 }  // namespace
 
@@ -108,9 +59,9 @@ absl::Status AdmissionBook::MakeSpace(size_t bytes, absl::Time now) {
   const size_t most = bytes_max_ - bytes_max_ / 16;
   if (EncodedBytes() + bytes > most) ForgetUseless(now);
   if (const size_t has = EncodedBytes(); has + bytes > most) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the book of tokens has ", has, " bytes of at most ", most, ", with ",
-                     tokens_.size(), " tokens that can still be used; revoke some of those"));
+    return ResourceExhausted("the book of tokens has ", has, " bytes of at most ", most, ", with ",
+                             tokens_.size(),
+                             " tokens that can still be used; revoke some of those");
   }
   return absl::OkStatus();
 }
@@ -119,24 +70,22 @@ absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
                                    const std::string& subject, absl::Duration life, uint32_t uses,
                                    absl::Time now) {
   if (life <= absl::ZeroDuration() || life > kLifeMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a token's life: got ", absl::FormatDuration(life),
-                     ", wanted more than none and at most ", absl::FormatDuration(kLifeMax)));
+    return InvalidArgument("a token's life: got ", absl::FormatDuration(life),
+                           ", wanted more than none and at most ", absl::FormatDuration(kLifeMax));
   }
   if (uses == 0 || uses > kUsesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a token's uses: got ", uses, ", wanted 1 to ", kUsesMax));
+    return InvalidArgument("a token's uses: got ", uses, ", wanted 1 to ", kUsesMax);
   }
   if (subject != kAnyWorker && uses != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a token's uses: got ", uses, " for ", subject,
-                                                   " alone, wanted 1, as one key has a name"));
+    return InvalidArgument("a token's uses: got ", uses, " for ", subject,
+                           " alone, wanted 1, as one key has a name");
   }
   if (tokens_.size() >= kTokensMax) ForgetUseless(now);
   if (tokens_.size() >= kTokensMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", tokens_.size(), " tokens that can still be used; revoke some"));
+    return ResourceExhausted("there are ", tokens_.size(),
+                             " tokens that can still be used; revoke some");
   }
-  if (tokens_.contains(id)) return absl::AlreadyExistsError("a token of that id exists");
+  if (tokens_.contains(id)) return AlreadyExists("a token of that id exists");
   LONGWAVE_RETURN_IF_ERROR(MakeSpace(kTokenBytes + id.size() + subject.size(), now));
   // Whole milliseconds, as Decode will read them.
   const absl::Time expires = absl::FromUnixMillis(absl::ToUnixMillis(now + life));
@@ -146,7 +95,7 @@ absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
 
 absl::Status AdmissionBook::Revoke(const std::string& id) {
   const auto found = tokens_.find(id);
-  if (found == tokens_.end()) return absl::NotFoundError(absl::StrCat("no token has the id ", id));
+  if (found == tokens_.end()) return NotFound("no token has the id ", id);
   found->second.revoked = true;
   return absl::OkStatus();
 }
@@ -156,13 +105,13 @@ absl::Status AdmissionBook::CheckToken(const std::string& id, const KeyHash& sec
   const auto found = tokens_.find(id);
   // Both cases have one message, so that callers cannot probe for ids.
   if (found == tokens_.end() || found->second.secret != secret)
-    return Denied("the token is not one of this run's");
+    return PermissionDenied("the token is not one of this run's");
   const TokenRecord& token = found->second;
-  if (token.revoked) return Denied(absl::StrCat("token ", id, ": it was revoked"));
+  if (token.revoked) return PermissionDenied("token ", id, ": it was revoked");
   if (now >= token.expires) {
-    return Denied(absl::StrCat(
+    return PermissionDenied(
         "token ", id, ": it expired ",
-        absl::FormatDuration(absl::Floor(now - token.expires, absl::Seconds(1))), " ago"));
+        absl::FormatDuration(absl::Floor(now - token.expires, absl::Seconds(1))), " ago");
   }
   return absl::OkStatus();
 }
@@ -175,12 +124,12 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
   const std::string who = absl::StrCat("token ", id, " for ", subject, ": ");
   if (absl::StartsWith(subject, kAnyWorker) &&
       IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
-    return Denied(who + "the name was expelled from the run");
+    return PermissionDenied(who + "the name was expelled from the run");
   }
   const bool is_for_any = token.subject == kAnyWorker;
   if (is_for_any ? !absl::StartsWith(subject, kAnyWorker) : subject != token.subject) {
-    return Denied(
-        absl::StrCat(who, "it was made for ", is_for_any ? "workers" : token.subject + " alone"));
+    return PermissionDenied(who, "it was made for ",
+                            is_for_any ? "workers" : token.subject + " alone");
   }
   const std::pair joined(subject, key);
   const auto owner = owners_.find(subject);
@@ -189,13 +138,13 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
       owner != owners_.end() && owner->second == key;
   if (is_again) return absl::OkStatus();
   if (token.joined.size() >= token.uses) {
-    return Denied(absl::StrCat(who, "it was used ", token.joined.size(), " of ", token.uses,
-                               token.uses == 1 ? " time" : " times"));
+    return PermissionDenied(who, "it was used ", token.joined.size(), " of ", token.uses,
+                            token.uses == 1 ? " time" : " times");
   }
   const bool is_nobodys = owner != owners_.end() && owner->second == kNoKey;
   if (is_for_any && !is_nobodys && (owner != owners_.end() ? owner->second != key : is_taken)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        who, "the name is another's; wanted a name of one's own, or a token made for this name"));
+    return AlreadyExists(
+        who, "the name is another's; wanted a name of one's own, or a token made for this name");
   }
   LONGWAVE_RETURN_IF_ERROR(MakeSpace(2 * BytesOf(subject, key), now));
   token.joined.push_back(joined);
@@ -242,82 +191,78 @@ std::optional<KeyHash> AdmissionBook::OwnerOf(const std::string& subject) const 
 }
 
 absl::Status AdmissionBook::Readmit(const std::string& name, bool by_token) {
-  if (expelled_.erase(name) == 0)
-    return absl::NotFoundError(absl::StrCat("worker ", name, " was not expelled"));
+  if (expelled_.erase(name) == 0) return NotFound("worker ", name, " was not expelled");
   if (by_token) owners_[absl::StrCat(kAnyWorker, name)] = kNoKey;
   return absl::OkStatus();
 }
 
 std::vector<std::byte> AdmissionBook::Encode() const {
-  Writer out;
-  out.Word(tokens_.size());
+  ByteWriter out;
+  out.Put<uint64_t>(tokens_.size());
   for (const auto& [id, token] : tokens_) {
-    out.Text(id);
-    out.Hash(token.secret);
-    out.Text(token.subject);
-    out.Word(static_cast<uint64_t>(absl::ToUnixMillis(token.expires)));
-    out.Word(token.uses);
-    out.Word(token.revoked ? 1 : 0);
-    out.Word(token.joined.size());
+    out.PutSizedText(id);
+    out.PutBytes(token.secret);
+    out.PutSizedText(token.subject);
+    out.Put<uint64_t>(static_cast<uint64_t>(absl::ToUnixMillis(token.expires)));
+    out.Put<uint64_t>(token.uses);
+    out.Put<uint64_t>(token.revoked ? 1 : 0);
+    out.Put<uint64_t>(token.joined.size());
     for (const auto& [subject, key] : token.joined) {
-      out.Text(subject);
-      out.Hash(key);
+      out.PutSizedText(subject);
+      out.PutBytes(key);
     }
   }
-  out.Word(owners_.size());
+  out.Put<uint64_t>(owners_.size());
   for (const auto& [subject, key] : owners_) {
-    out.Text(subject);
-    out.Hash(key);
+    out.PutSizedText(subject);
+    out.PutBytes(key);
   }
-  out.Word(expelled_.size());
-  for (const std::string& name : expelled_) out.Text(name);
-  const std::vector<std::byte> body = out.Take();
-  Writer head;
-  head.Word(uint64_t{kVersion} << 32 | kMagic);
-  head.Word(Crc32c(body));
-  std::vector<std::byte> bytes = head.Take();
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  return bytes;
+  out.Put<uint64_t>(expelled_.size());
+  for (const std::string& name : expelled_) out.PutSizedText(name);
+  ByteWriter all;
+  all.Put<uint64_t>(uint64_t{kVersion} << 32 | kMagic);
+  all.Put<uint64_t>(Crc32c(out.bytes()));
+  all.PutBytes(out.bytes());
+  return all.Take();
 }
 
 absl::StatusOr<AdmissionBook> AdmissionBook::Decode(std::span<const std::byte> bytes) {
-  Reader head(bytes.first(std::min<size_t>(bytes.size(), 16)));
-  const uint64_t kind = head.Word(), crc = head.Word();
-  if (!head.ok()) {
-    return absl::DataLossError(
-        absl::StrCat("the book of tokens: got ", bytes.size(), " bytes, wanted at least 16"));
+  ByteReader in(bytes);
+  const auto kind = in.Get<uint64_t>();
+  const auto crc = in.Get<uint64_t>();
+  if (!in.ok()) {
+    return DataLoss("the book of tokens: got ", bytes.size(), " bytes, wanted at least 16");
   }
   if (constexpr uint64_t wanted = uint64_t{kVersion} << 32 | kMagic; kind != wanted) {
-    return absl::FailedPreconditionError(absl::StrFormat(
+    return FailedPrecondition(absl::StrFormat(
         "the book of tokens: version and magic: got %016x, wanted %016x", kind, wanted));
   }
-  const std::span<const std::byte> body = bytes.subspan(16);
-  if (const uint64_t wanted = Crc32c(body); crc != wanted) {
-    return absl::DataLossError(
+  if (const uint64_t wanted = Crc32c(bytes.last(in.left())); crc != wanted) {
+    return DataLoss(
         absl::StrFormat("the book of tokens: CRC32C: got %08x, its bytes give %08x", crc, wanted));
   }
   AdmissionBook book;
-  Reader in(body);
-  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) {
+  for (uint64_t count = in.Get<uint64_t>(); count > 0 && in.ok(); --count) {
     TokenRecord token;
-    token.id = in.Text();
-    token.secret = in.Hash();
-    token.subject = in.Text();
-    token.expires = absl::FromUnixMillis(static_cast<int64_t>(in.Word()));
-    token.uses = static_cast<uint32_t>(in.Word());
-    token.revoked = in.Word() != 0;
-    for (uint64_t uses = in.Word(); uses > 0 && in.ok(); --uses) {
-      std::string subject = in.Text();
-      token.joined.emplace_back(std::move(subject), in.Hash());
+    token.id = in.GetSizedText();
+    token.secret = GetHash(in);
+    token.subject = in.GetSizedText();
+    token.expires = absl::FromUnixMillis(static_cast<int64_t>(in.Get<uint64_t>()));
+    token.uses = static_cast<uint32_t>(in.Get<uint64_t>());
+    token.revoked = in.Get<uint64_t>() != 0;
+    for (uint64_t uses = in.Get<uint64_t>(); uses > 0 && in.ok(); --uses) {
+      std::string subject = in.GetSizedText();
+      token.joined.emplace_back(std::move(subject), GetHash(in));
     }
     book.tokens_[token.id] = std::move(token);
   }
-  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) {
-    const std::string subject = in.Text();
-    book.owners_[subject] = in.Hash();
+  for (uint64_t count = in.Get<uint64_t>(); count > 0 && in.ok(); --count) {
+    const std::string subject = in.GetSizedText();
+    book.owners_[subject] = GetHash(in);
   }
-  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) book.expelled_.insert(in.Text());
-  if (!in.done()) return absl::DataLossError("the book of tokens: its length is not what it says");
+  for (uint64_t count = in.Get<uint64_t>(); count > 0 && in.ok(); --count)
+    book.expelled_.insert(in.GetSizedText());
+  if (!in.done()) return DataLoss("the book of tokens: its length is not what it says");
   return book;
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
@@ -103,7 +103,7 @@ absl::StatusOr<AdmissionBook> ReadBook(const std::string& folder) {
   if (absl::IsNotFound(bytes.status())) return AdmissionBook();
   LONGWAVE_RETURN_IF_ERROR(bytes.status());
   auto book = AdmissionBook::Decode(bytes->bytes());
-  if (!book.ok()) return AtPath(path, book.status());
+  if (!book.ok()) return Prefixed(path, book.status());
   return book;
 }
 
@@ -133,19 +133,19 @@ Validity Admission::NewValidity() const {
 absl::StatusOr<std::shared_ptr<const Authority>> Admission::Signer() const {
   std::shared_ptr<const Authority> authority = authority_->Get();
   if (authority == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         "this coordinator cannot issue certificates: it has its authority's certificate "
         "but not its key, wanted ca.key in ",
-        options_.authority, " (security.authority)"));
+        options_.authority, " (security.authority)");
   }
   // A certificate that nothing trusts must not replace a valid one.
   LONGWAVE_ASSIGN_OR_RETURN(const Trusted trusted, ReadTrusted(options_.credentials));
   if (trusted.Trusts(authority->certificate())) return authority;
-  return absl::FailedPreconditionError(
-      absl::StrCat("this coordinator cannot issue certificates: ca.key in ", options_.authority,
-                   " is of the authority ", Hex(std::span(authority->info().fingerprint).first(6)),
-                   ", which ", FileIn(options_.credentials, kAuthorityFile),
-                   " does not trust; wanted the key of one that it does (security.authority)"));
+  return FailedPrecondition(
+      "this coordinator cannot issue certificates: ca.key in ", options_.authority,
+      " is of the authority ", Hex(std::span(authority->info().fingerprint).first(6)), ", which ",
+      FileIn(options_.credentials, kAuthorityFile),
+      " does not trust; wanted the key of one that it does (security.authority)");
 }
 
 absl::StatusOr<std::string> Admission::GetAuthority() const {
@@ -197,16 +197,16 @@ absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& c
   // A stolen certificate must not outlive its time, and owners of these can renew without a call.
   for (const Identity& identity : caller.identities) {
     if (identity.role != Role::kOperator && identity.role != Role::kCoordinator) continue;
-    return absl::PermissionDeniedError(absl::StrCat(
+    return PermissionDenied(
         "a certificate that names ", Describe(identity), " is not renewed by a call; wanted one ",
-        "that the coordinator has renewed in its own folder, or that was made anew"));
+        "that the coordinator has renewed in its own folder, or that was made anew");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(request));
   if (key != caller.key_fingerprint) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("the request by ", Describe(caller.identities),
-                     " is for another key than the caller's certificate; wanted the same: another "
-                     "key is certified by joining with a token"));
+    return PermissionDenied(
+        "the request by ", Describe(caller.identities),
+        " is for another key than the caller's certificate; wanted the same: another "
+        "key is certified by joining with a token");
   }
   std::vector<Identity> identities = caller.identities;
   {
@@ -295,11 +295,11 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   }
   const std::vector<std::string> beside = NamedBeside(worker);
   if (!beside.empty() && !whole) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         who, " comes with a certificate that names ", Names(beside),
         " too: its holder could be any of them, so that all of them would be shut out with it; "
         "wanted that to be said (longwave expel --all-of-it), or a certificate for each worker "
-        "alone"));
+        "alone");
   }
   const std::vector<std::string> ids = next.Expel(worker);
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
@@ -352,16 +352,15 @@ std::optional<CallerNames> Admission::NewerNames(uint64_t known_version) const {
 absl::Status Admission::Keep(AdmissionBook next) {
   // A book that is too large could not be read back.
   if (const size_t bytes = next.EncodedBytes(); bytes > AdmissionBook::kBytesMax) {
-    return absl::ResourceExhaustedError(absl::StrCat("the book of tokens would have ", bytes,
-                                                     " bytes, wanted at most ",
-                                                     AdmissionBook::kBytesMax));
+    return ResourceExhausted("the book of tokens would have ", bytes, " bytes, wanted at most ",
+                             AdmissionBook::kBytesMax);
   }
   if (!options_.book_folder.empty()) {
     const std::vector<std::byte> bytes = next.Encode();
     const std::array<std::span<const std::byte>, 1> pieces = {bytes};
     const absl::Status written = Publish(*files_, options_.book_folder, kBookFile, pieces);
     // Callers hear only of changes on the disk. A retry may succeed.
-    if (!written.ok()) return absl::UnavailableError(written.message());
+    if (!written.ok()) return Unavailable(written.message());
   }
   if (next.expelled() != book_.expelled() || next.owners() != book_.owners()) ++names_version_;
   book_ = std::move(next);

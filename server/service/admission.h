@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/random_word.h"
 #include "common/config/run_config.h"

@@ -6,10 +6,8 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"

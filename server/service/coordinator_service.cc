@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/random_word.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
@@ -65,14 +65,13 @@ absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& m
   if (IsBuiltIn(config.model)) {
     LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, ModelManifest(config.model));
     if (const std::string difference = FirstDifference(manifest, wanted); !difference.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the model is not that of the configuration: ", difference));
+      return InvalidArgument("the model is not that of the configuration: ", difference);
     }
   }
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   if (layout_hash != layout.hash()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         absl::StrFormat("the model is cut another way than the configuration says: layout hash "
                         "%016x, wanted %016x",
                         layout_hash, layout.hash()));
@@ -194,8 +193,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     }
     server_->Shutdown();
     const std::lock_guard lock(mutex_);
-    if (exit_when_done_ && core_.phase() == RunPhase::kFailed)
-      return absl::AbortedError(end_reason_);
+    if (exit_when_done_ && core_.phase() == RunPhase::kFailed) return Aborted(end_reason_);
     return absl::OkStatus();
   }
 
@@ -334,8 +332,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<Answer> Ask(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
     std::vector<CoordinatorEffect> effects;
     if (const absl::Status saved = Step(event, lock, &effects); !saved.ok()) {
-      series_.Refused(absl::UnavailableError(saved.message()));
-      return absl::UnavailableError(saved.message());
+      series_.Refused(Unavailable(saved.message()));
+      return Unavailable(saved.message());
     }
     for (CoordinatorEffect& effect : effects) {
       if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
@@ -492,9 +490,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     if (!store->cut().empty()) Log(LogLevel::kWarning, store->cut());
   }
   if (record) {
-    if (const absl::Status status = Coordinator::CheckRecord(core_options, *record); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(options.state_dir, ": ", status.message()));
-    }
+    LONGWAVE_RETURN_IF_ERROR(
+        Prefixed(options.state_dir, Coordinator::CheckRecord(core_options, *record)));
     Log(LogLevel::kInfo, absl::StrFormat("goes on with run %016x: %s, epoch %d, %d rounds finished",
                                          record->state.run, std::string(Name(record->state.phase)),
                                          record->state.epoch, record->state.next_round));

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 #define LONGWAVE_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 
-#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>

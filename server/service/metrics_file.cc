@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -51,8 +51,7 @@ absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& run_dir) {
   std::string path = (std::filesystem::path(run_dir) / "metrics.jsonl").string();
   std::ofstream out(path, std::ios::app);
   if (!out) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot write ", path, error ? ": " + error.message() : std::string()));
+    return PermissionDenied("cannot write ", path, error ? ": " + error.message() : std::string());
   }
   return MetricsFile(std::move(path), std::move(out));
 }
@@ -76,10 +75,7 @@ absl::StatusOr<MetricsFile> MetricsFile::Continue(const std::string& run_dir,
   std::error_code error;
   if (std::filesystem::file_size(path, error) > whole_bytes && !error) {
     std::filesystem::resize_file(path, whole_bytes, error);
-    if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat("cannot write ", path, ": ", error.message()));
-    }
+    if (error) return PermissionDenied("cannot write ", path, ": ", error.message());
   }
   absl::StatusOr<MetricsFile> file = Open(run_dir);
   if (file.ok()) file->next_round_ = std::min(next_round, known_rounds);
@@ -99,7 +95,7 @@ absl::Status MetricsFile::Append(const RoundRecord& record) {
   if (!error) std::filesystem::resize_file(path_, whole_bytes, error);
   out_.clear();
   out_.open(path_, std::ios::app);
-  return absl::ResourceExhaustedError(absl::StrCat("round ", record.round, " to ", path_));
+  return ResourceExhausted("round ", record.round, " to ", path_);
 }
 
 }  // namespace longwave

@@ -17,7 +17,6 @@
 #include "common/link/link.h"
 #include "common/wire/control.h"
 #include "common/wire/shard_report.h"
-#include "common/wire/traffic.h"
 #include "server/service/shard_metrics.h"
 #include "server/shard_state/shard_core.h"
 

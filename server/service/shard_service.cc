@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/base/memory.h"
 #include "common/base/random_word.h"
@@ -64,17 +65,13 @@ absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions opt
     if (address->empty()) continue;
     if (const std::vector<std::string> of_all = absl::StrSplit(*address, ','); of_all.size() > 1) {
       if (of_all.size() <= options.shard) {
-        return absl::InvalidArgumentError(absl::StrCat(flag, ": got ", of_all.size(),
-                                                       " addresses, wanted one for shard ",
-                                                       options.shard, " too, or one alone"));
+        return InvalidArgument(flag, ": got ", of_all.size(), " addresses, wanted one for shard ",
+                               options.shard, " too, or one alone");
       }
       *address = of_all[options.shard];
     }
     absl::StatusOr<std::string> endpoint = EndpointToConnectTo(*address);
-    if (!endpoint.ok()) {
-      return absl::Status(endpoint.status().code(),
-                          absl::StrCat(flag, ": ", endpoint.status().message()));
-    }
+    if (!endpoint.ok()) return Prefixed(flag, endpoint.status());
     *address = *std::move(endpoint);
   }
   // gRPC addresses have no scheme.
@@ -282,8 +279,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
     if (MonotonicNow() - std::max(schedule_.answered_at(), data_.last_frame()) <= patience())
       return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(reason, "; nothing was heard of the run for ",
-                                               absl::FormatDuration(patience())));
+    return Unavailable(reason, "; nothing was heard of the run for ",
+                       absl::FormatDuration(patience()));
   }
 
   // True if the answer had news.
@@ -431,7 +428,7 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
     const ShardServiceOptions& given) {
   LONGWAVE_ASSIGN_OR_RETURN(const ShardServiceOptions options, WithCheckedAddresses(given));
   if (options.config.run.start == "member" && options.state_dir.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "run.start: member: got no --state-dir, wanted a folder, where the shard keeps what the "
         "run began with");
   }

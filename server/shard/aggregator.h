@@ -5,11 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <variant>
 #include <vector>
 

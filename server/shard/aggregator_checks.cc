@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/wire/square_sum.h"
@@ -58,8 +59,8 @@ absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layo
     const auto bytes_as = [&](const PayloadFormat& format) -> absl::StatusOr<double> {
       const auto form = PayloadLayout::Create(format, tile_sizes);
       if (form.ok()) return static_cast<double>(form->bytes());
-      return absl::InvalidArgumentError(
-          absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
+      return InvalidArgument("segment ", i, " as ", Describe(format), ": ",
+                             form.status().message());
     };
     // "All of topk" goes down in one of these forms, or as topk in an integer codec, which always
     // fits.
@@ -90,7 +91,7 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
   const double total = need.total(options);
   const auto available = static_cast<double>(options.available_bytes);
   if (options.available_bytes == 0 || total <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
+  return ResourceExhausted(
       "shard ", options.shard, ": ", CountText(need.coefficients), " coefficients and up to ",
       options.workers, " workers want about ", BytesText(total), " of memory (",
       BytesText(need.state), " of state, ", BytesText(need.merged), " of merged rounds, ",
@@ -98,7 +99,7 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
       BytesText(static_cast<double>(options.snapshot_bytes)), " of snapshots, ",
       BytesText(static_cast<double>(options.queue_bytes)), " of queues), ", BytesText(available),
       " are available; more shards, a smaller cluster.shard_memory_mb or a smaller "
-      "cluster.workers_max want less"));
+      "cluster.workers_max want less");
 }
 
 absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
@@ -107,10 +108,9 @@ absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
   const bool has_k = up.selection == Selection::kRandom || up.selection == Selection::kStride;
   if (has_k) fits = fits && format.k == up.k;
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("payload is ", Describe(format), ", wanted ",
-                                                 std::string(Name(up.selection)),
-                                                 has_k ? absl::StrCat(" ", up.k) : "", " in any ",
-                                                 wants_integers ? "integer codec" : "codec"));
+  return InvalidArgument("payload is ", Describe(format), ", wanted ", Name(up.selection),
+                         has_k ? absl::StrCat(" ", up.k) : "", " in any ",
+                         wants_integers ? "integer codec" : "codec");
 }
 
 }  // namespace
@@ -135,25 +135,23 @@ MergeOptions MergeOptionsOf(const AggregatorOptions& options) {
 absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout) {
   LONGWAVE_RETURN_IF_ERROR(Validate(MergeOptionsOf(options)));
   if (!(options.clip >= 0 && std::isfinite(options.clip))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip is ", options.clip, ", wanted 0 (off) or a multiple above it"));
+    return InvalidArgument("clip is ", options.clip, ", wanted 0 (off) or a multiple above it");
   }
   if (!(options.quorum >= 0 && options.quorum <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("quorum is ", options.quorum, ", wanted 0 to 1"));
+    return InvalidArgument("quorum is ", options.quorum, ", wanted 0 to 1");
   }
   if (options.grace_min < absl::ZeroDuration() || options.grace_max < options.grace_min) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("grace is ", absl::FormatDuration(options.grace_min), " to ",
-                     absl::FormatDuration(options.grace_max), ", wanted 0 or more, ascending"));
+    return InvalidArgument("grace is ", absl::FormatDuration(options.grace_min), " to ",
+                           absl::FormatDuration(options.grace_max),
+                           ", wanted 0 or more, ascending");
   }
   const auto segments = layout.segments();
   const bool has_segment = std::any_of(segments.begin(), segments.end(),
                                        [&](const Segment& s) { return s.shard == options.shard; });
   if (!has_segment) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "shard ", options.shard, " owns none of the layout's ", segments.size(), " segments over ",
-        layout.options().shard_count, " shards, wanted at least one"));
+    return InvalidArgument("shard ", options.shard, " owns none of the layout's ", segments.size(),
+                           " segments over ", layout.options().shard_count,
+                           " shards, wanted at least one");
   }
   return CheckSegments(options, layout);
 }
@@ -180,20 +178,16 @@ absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
 absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& layout,
                            std::span<const std::byte> payload) {
   // The negated comparison rejects NaN.
-  if (!(norm >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("norm ", norm, ", wanted 0 or more"));
-  }
+  if (!(norm >= 0)) return InvalidArgument("norm ", norm, ", wanted 0 or more");
   if (!is_clipped) return absl::OkStatus();  // nothing uses the norm
   const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
   if (wanted > kPushNormMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("norm ", wanted, ", wanted at most ", kPushNormMax));
+    return InvalidArgument("norm ", wanted, ", wanted at most ", kPushNormMax);
   }
   if (std::fabs(norm - wanted) <= kNormTolerance * wanted + kNormToleranceBeyond) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("norm ", norm, ", wanted its payload's, which is ", wanted));
+  return InvalidArgument("norm ", norm, ", wanted its payload's, which is ", wanted);
 }
 
 }  // namespace longwave

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/shard/aggregator.h"
 #include "server/shard/aggregator_checks.h"
@@ -29,8 +30,7 @@ std::string HeaderText(const MergedFrame& header) {
 }
 
 absl::Status Loss(const FrameName& frame, absl::string_view what) {
-  return absl::DataLossError(
-      absl::StrCat("log: ", std::string(Name(frame.kind)), " of ", PlaceOf(frame), ": ", what));
+  return DataLoss("log: ", Name(frame.kind), " of ", PlaceOf(frame), ": ", what);
 }
 
 // Compares the contributors before anything is merged.
@@ -99,8 +99,8 @@ SegmentSnapshot Aggregator::Export(uint32_t segment) const {
 
 absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const {
   const auto error = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("state of segment ", segment, " before round ",
-                                                   snapshot.open_round, ": ", what));
+    return InvalidArgument("state of segment ", segment, " before round ", snapshot.open_round,
+                           ": ", what);
   };
   if (!OwnsSegment(segment)) {
     return error(absl::StrCat("wanted a segment of shard ", options_.shard, ", ", first_segment_,
@@ -181,7 +181,7 @@ absl::Status Aggregator::Replay(const LogRecord& record) {
 
 absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameName& frame) const {
   if (std::string reason = Misaddressed(frame); !reason.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
+    return InvalidArgument("log: ", reason);
   }
   const uint32_t open_round = StateOf(frame.segment).open_round;
   if (frame.round <= open_round) return frame.round == open_round;

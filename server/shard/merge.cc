@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/wire/square_sum.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/cpu/values.h"
@@ -53,20 +53,18 @@ absl::Status CheckK(const PayloadFormat& format, const char* direction) {
   if (format.selection == Selection::kAll || (format.k >= 1 && format.k <= kTileSizeMax)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(direction, ".k is ", format.k, ", wanted 1 to ", kTileSizeMax));
+  return InvalidArgument(direction, ".k is ", format.k, ", wanted 1 to ", kTileSizeMax);
 }
 
 }  // namespace
 
 absl::Status Validate(const MergeOptions& options) {
   if (!(options.rho >= 0 && options.rho <= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("rho is ", options.rho, ", wanted 0 to 1"));
+    return InvalidArgument("rho is ", options.rho, ", wanted 0 to 1");
   }
   if (options.down.selection != Selection::kAll && options.down.selection != Selection::kTopK) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("down.selection is ", std::string(Name(options.down.selection)),
-                     ", wanted all (which follows up.selection) or topk"));
+    return InvalidArgument("down.selection is ", Name(options.down.selection),
+                           ", wanted all (which follows up.selection) or topk");
   }
   if (absl::Status status = CheckK(options.up, "up"); !status.ok()) return status;
   return CheckK(options.down, "down");

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_SERVER_SHARD_MERGE_H_
 #define LONGWAVE_SERVER_SHARD_MERGE_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +10,6 @@
 #include "absl/status/status.h"
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
-#include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "server/shard/tile_merger.h"
 #include "server/shard/tile_runner.h"

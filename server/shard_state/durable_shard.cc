@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/layout/segment_elements.h"
 #include "common/wire/snapshot_payload.h"
 
@@ -26,10 +27,10 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableSh
                                                                  OpenStore open_store) {
   if (options.state_rounds == 0 || options.snapshot_rounds == 0 || options.model_arrays == 0 ||
       options.model_arrays > kSnapshotArraysMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard: state rounds ", options.state_rounds, ", snapshot rounds ",
-                     options.snapshot_rounds, ", model arrays ", options.model_arrays,
-                     "; wanted at least 1 of each and at most ", kSnapshotArraysMax, " arrays"));
+    return InvalidArgument("shard: state rounds ", options.state_rounds, ", snapshot rounds ",
+                           options.snapshot_rounds, ", model arrays ", options.model_arrays,
+                           "; wanted at least 1 of each and at most ", kSnapshotArraysMax,
+                           " arrays");
   }
   std::unique_ptr<DurableShard> shard(
       new DurableShard(options, std::move(layout), std::move(open_store)));
@@ -274,8 +275,7 @@ absl::Status DurableShard::CheckModelRound(const SnapshotFrame& header) const {
   const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, header.segment);
   const uint32_t above = latest.has_value() ? latest->key.round : 0;
   if (header.round > above && header.round <= open_round) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("its round is ", header.round, ", wanted ", above + 1, " to ", open_round));
+  return InvalidArgument("its round is ", header.round, ", wanted ", above + 1, " to ", open_round);
 }
 
 void DurableShard::OnHashChecks(const HashChecksArrived& hash_checks) {

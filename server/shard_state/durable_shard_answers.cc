@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/wire/snapshot_payload.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/snapshot_content.h"
@@ -33,7 +34,7 @@ void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
 void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
                                std::vector<ShardEffect>& effects) {
   const bool is_push = asked.kind == FrameKind::kPush;
-  absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
+  absl::StatusOr<MergedRecord> record = NotFound("");
   if (store_ != nullptr) record = store_->log().ReadMerged(asked.segment, asked.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
     // The disk has damaged a record since the start.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/shard/aggregator_checks.h"
 #include "server/shard_state/durable_shard.h"
@@ -111,24 +112,24 @@ absl::StatusOr<bool> DurableShard::Recover() {
 
 absl::Status DurableShard::CheckLog(const LogRecovery& found) {
   if (found.next_sequence < durable_before_) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         "the folder is not the one that was there, or is from an older time: its log ends before ",
         "record ", found.next_sequence, ", wanted at least record ", durable_before_ - 1,
-        ", which was durable; is its disk mounted? ", kShardWayOut));
+        ", which was durable; is its disk mounted? ", kShardWayOut);
   }
   for (const SnapshotHeader& header : store_->snapshots().All()) {
     if (header.replay_from <= found.next_sequence) continue;
-    return absl::DataLossError(absl::StrCat("the end of the log is lost: it ends before record ",
-                                            found.next_sequence, ", and ", SnapshotName(header.key),
-                                            " goes on with record ", header.replay_from));
+    return DataLoss("the end of the log is lost: it ends before record ", found.next_sequence,
+                    ", and ", SnapshotName(header.key), " goes on with record ",
+                    header.replay_from);
   }
   // An older coordinator also tells epochs: an epoch told since counts only once it is in the log.
   knows_untold_epoch_ = found.membership.epoch > told_epoch_;
   if (!knows_untold_epoch_) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       "the coordinator's folder is from an older time: the log has epoch ", found.membership.epoch,
       ", wanted none after ", told_epoch_,
-      ", the last that the coordinator knows to have told. Start it again with its newest folder"));
+      ", the last that the coordinator knows to have told. Start it again with its newest folder");
 }
 
 absl::Status DurableShard::CheckRounds(bool restores) const {
@@ -136,10 +137,9 @@ absl::Status DurableShard::CheckRounds(bool restores) const {
     const uint32_t open_round = aggregator_->open_round(first_segment_ + i);
     const bool is_to_come = restores && !progress_[i].has_state;
     if (is_to_come || open_round >= options_.rounds) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the folder is from an older time: segment ", first_segment_ + i,
-                     " has the rounds before ", open_round, ", wanted all before ", options_.rounds,
-                     ", which the run has finished. ", kShardWayOut));
+    return FailedPrecondition("the folder is from an older time: segment ", first_segment_ + i,
+                              " has the rounds before ", open_round, ", wanted all before ",
+                              options_.rounds, ", which the run has finished. ", kShardWayOut);
   }
   return absl::OkStatus();
 }
@@ -204,9 +204,8 @@ absl::Status DurableShard::RestoreSegment(uint32_t segment) {
     if (snapshots.Latest(SnapshotKind::kState, segment) == latest) return state.status();
   }
   if (first == 1) return absl::OkStatus();  // the log has the segment from the beginning
-  return absl::DataLossError(
-      absl::StrCat("segment ", segment, ": no state snapshot that leads to the log, which begins ",
-                   "with record ", first, damaged.empty() ? "" : "; ", damaged));
+  return DataLoss("segment ", segment, ": no state snapshot that leads to the log, which begins ",
+                  "with record ", first, damaged.empty() ? "" : "; ", damaged);
 }
 
 absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& record) {

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -292,7 +293,7 @@ absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, P
     }
     return send(peer, frame);
   }
-  absl::Status sent = absl::NotFoundError("no frame of it has come yet");
+  absl::Status sent = NotFound("no frame of it has come yet");
   while (worker != nullptr) {
     const WorkerConnections& connections = worker->connections;
     const FrameName name = frame.header();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/store/catalog_format.h"
 
@@ -39,7 +40,7 @@ absl::StatusOr<std::optional<CatalogContents>> LoadCatalog(FileSystem& files,
   if (absl::IsNotFound(bytes.status())) return std::nullopt;
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<CatalogContents> contents = DecodeCatalog(bytes->bytes());
-  if (!contents.ok()) return AtPath(path, contents.status());
+  if (!contents.ok()) return Prefixed(path, contents.status());
   return *std::move(contents);
 }
 
@@ -52,9 +53,8 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(FileSystem* files, std::s
     contents = *std::move(loaded);
     LONGWAVE_RETURN_IF_ERROR(CheckIdentity(folder, contents.identity, identity));
     if (!settings.empty() && contents.settings != settings) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(folder, ": belongs to a run with other settings: ",
-                       FirstDifferentLine(contents.settings, settings)));
+      return FailedPrecondition(folder, ": belongs to a run with other settings: ",
+                                FirstDifferentLine(contents.settings, settings));
     }
   } else {
     contents.identity = identity;

@@ -4,11 +4,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/fields.h"
 #include "common/base/status_macros.h"
-#include "server/store/byte_stream.h"
+#include "common/wire/byte_stream.h"
 
 namespace longwave {
 namespace {
@@ -24,8 +24,7 @@ class Writer {
     } else if constexpr (std::is_same_v<T, double>) {
       out_.Put(std::bit_cast<uint64_t>(value));
     } else if constexpr (std::is_same_v<T, std::string>) {
-      out_.Put<uint64_t>(value.size());
-      out_.PutText(value);
+      out_.PutSizedText(value);
     } else if constexpr (std::is_enum_v<T>) {
       out_.Put(static_cast<uint8_t>(value));
     } else if constexpr (std::is_same_v<T, int64_t>) {
@@ -72,7 +71,7 @@ class Reader {
     } else if constexpr (std::is_same_v<T, double>) {
       value = std::bit_cast<double>(in_.Get<uint64_t>());
     } else if constexpr (std::is_same_v<T, std::string>) {
-      value = std::string(in_.GetText(in_.Get<uint64_t>()));
+      value = in_.GetSizedText();
     } else if constexpr (std::is_same_v<T, RunPhase>) {
       value = Known(RunPhase::kStopped);
     } else if constexpr (std::is_same_v<T, WorkerPhase>) {
@@ -105,8 +104,8 @@ class Reader {
 
   absl::Status Status() const {
     if (in_.done() && good_) return absl::OkStatus();
-    return absl::DataLossError(good_ ? "its length is not what its fields say"
-                                     : "a value that is none of its kind");
+    return DataLoss(good_ ? "its length is not what its fields say"
+                          : "a value that is none of its kind");
   }
 
  private:
@@ -141,12 +140,10 @@ absl::StatusOr<CoordinatorChanges> DecodeCoordinatorChanges(std::span<const std:
   in(magic);
   in(format);
   if (magic != kMagic) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("magic: got %08x, wanted %08x", magic, kMagic));
+    return FailedPrecondition(absl::StrFormat("magic: got %08x, wanted %08x", magic, kMagic));
   }
   if (format != kCoordinatorFormat) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("format: got ", format, ", wanted ", kCoordinatorFormat));
+    return FailedPrecondition("format: got ", format, ", wanted ", kCoordinatorFormat);
   }
   CoordinatorChanges changes;
   in(changes);

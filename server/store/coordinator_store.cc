@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/crc32c.h"
-#include "server/store/byte_stream.h"
 #include "server/store/coordinator_format.h"
 #include "server/store/log_format.h"
 
@@ -53,14 +54,13 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> b
       const LogFileHeader header,
       DecodeLogFileHeader(bytes.first(std::min(bytes.size(), kLogFileHeaderBytes))));
   if (header.identity != kIdentity || header.file != 1 || header.first_sequence != 1) {
-    return absl::FailedPreconditionError(absl::StrCat("got file ", header.file, " of shard ",
-                                                      header.identity.shard,
-                                                      "'s log, wanted a coordinator's record"));
+    return FailedPrecondition("got file ", header.file, " of shard ", header.identity.shard,
+                              "'s log, wanted a coordinator's record");
   }
   CoordinatorFile file;
   file.salt = header.salt;
   const auto lost = [](uint64_t offset, absl::string_view why) {
-    return absl::DataLossError(absl::StrCat("offset ", offset, ": ", why));
+    return DataLoss("offset ", offset, ": ", why);
   };
   LONGWAVE_ASSIGN_OR_RETURN(
       const LogScan scan,
@@ -70,7 +70,7 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> b
                                            " record, wanted decisions"));
         }
         const auto changes = DecodeCoordinatorChanges(view.body);
-        if (!changes.ok()) return AtPath(absl::StrCat("offset ", offset), changes.status());
+        if (!changes.ok()) return Prefixed(absl::StrCat("offset ", offset), changes.status());
         Apply(*changes, &file.record);
         if (view.head.sequence == 1) file.whole_bytes = view.end;
         return absl::OkStatus();
@@ -93,7 +93,7 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files,
   const std::string path = JoinPath(folder, kFileName);
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, path, kFileBytesMax));
   absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes.bytes());
-  if (!file.ok()) return AtPath(path, file.status());
+  if (!file.ok()) return Prefixed(path, file.status());
   return file;
 }
 
@@ -121,9 +121,9 @@ absl::Status CoordinatorStore::Recover() {
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes->bytes());
   if (absl::IsDataLoss(file.status())) {
-    return absl::DataLossError(absl::StrCat(path_, ": ", file.status().message(), kWayOut));
+    return DataLoss(path_, ": ", file.status().message(), kWayOut);
   }
-  if (!file.ok()) return AtPath(path_, file.status());
+  if (!file.ok()) return Prefixed(path_, file.status());
   if (!file->cut.empty()) {
     cut_ = absl::StrCat(path_, ", offset ", file->end, ": cut ", bytes->size() - file->end,
                         " bytes that were never synced: ", file->cut);
@@ -154,8 +154,8 @@ absl::Status CoordinatorStore::Write(const CoordinatorWrite& write) {
   const std::vector<std::byte> body = Encode(write.changes);
   absl::Status status;
   if (constexpr uint64_t most = std::numeric_limits<uint32_t>::max(); body.size() > most) {
-    status = absl::ResourceExhaustedError(
-        absl::StrCat(path_, ": the record has ", body.size(), " bytes, wanted at most ", most));
+    status =
+        ResourceExhausted(path_, ": the record has ", body.size(), " bytes, wanted at most ", most);
   } else {
     status = write.is_whole ? Replace(body) : Append(body);
   }

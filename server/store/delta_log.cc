@@ -1,14 +1,13 @@
 #include "server/store/delta_log.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "server/store/byte_stream.h"
-#include "server/store/log_file_name.h"
+#include "common/wire/byte_stream.h"
+#include "server/store/log_file.h"
 
 namespace longwave {
 namespace {
@@ -22,9 +21,8 @@ absl::StatusOr<std::unique_ptr<DeltaLog>> DeltaLog::Open(FileSystem* files, std:
                                                          const DeltaLogOptions& options,
                                                          Catalog* catalog) {
   if (options.file_bytes_max < kLogFileBytesMin || options.file_bytes_max > kLogFileBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("bytes of a log file: got ",
-                                                   options.file_bytes_max, ", wanted ",
-                                                   kLogFileBytesMin, " to ", kLogFileBytesMax));
+    return InvalidArgument("bytes of a log file: got ", options.file_bytes_max, ", wanted ",
+                           kLogFileBytesMin, " to ", kLogFileBytesMax);
   }
   std::unique_ptr<DeltaLog> log(new DeltaLog(files, std::move(folder), identity, options, catalog));
   LONGWAVE_RETURN_IF_ERROR(log->Recover());
@@ -189,17 +187,11 @@ absl::Status DeltaLog::Replay(uint64_t from, Visit visit) const {
     const auto decode = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
       if (view.head.sequence < from) return absl::OkStatus();
       const auto record = DecodeLogBody(view.head.kind, view.body, content);
-      if (!record.ok()) {
-        return absl::DataLossError(
-            absl::StrCat(PathOf(it->first), ", offset ", offset, ": ", record.status().message()));
-      }
+      if (!record.ok()) return LostAt(PathOf(it->first), offset, record.status().message());
       return visit(view.head.sequence, *record);
     };
     LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(*content, file.header, decode));
-    if (!scan.fault.empty()) {
-      return absl::DataLossError(
-          absl::StrCat(PathOf(it->first), ", offset ", scan.end, ": ", scan.fault));
-    }
+    if (!scan.fault.empty()) return LostAt(PathOf(it->first), scan.end, scan.fault);
   }
   return absl::OkStatus();
 }
@@ -210,8 +202,7 @@ absl::StatusOr<DeltaLog::Place> DeltaLog::FindMerged(uint32_t segment, uint32_t 
     const auto place = rounds->second.find(round);
     if (place != rounds->second.end()) return place->second;
   }
-  return absl::NotFoundError(
-      absl::StrCat("the log has no merged update of segment ", segment, ", round ", round));
+  return NotFound("the log has no merged update of segment ", segment, ", round ", round);
 }
 
 absl::StatusOr<uint64_t> DeltaLog::MergedSequence(uint32_t segment, uint32_t round) const {
@@ -224,8 +215,7 @@ absl::StatusOr<MergedRecord> DeltaLog::ReadMerged(uint32_t segment, uint32_t rou
   const File& file = by_number_.at(place.file);
   LONGWAVE_ASSIGN_OR_RETURN(const auto content, Read(file, place.offset, place.record_bytes));
   const auto lost = [&](absl::string_view why) {
-    return absl::DataLossError(
-        absl::StrCat(PathOf(place.file), ", offset ", place.offset, ": ", why));
+    return LostAt(PathOf(place.file), place.offset, why);
   };
   const auto view = ViewLogRecord(*content, 0, file.header.salt);
   if (!view.ok()) return lost(view.status().message());

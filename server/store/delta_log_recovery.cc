@@ -4,17 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/store/delta_log.h"
-#include "server/store/log_file_name.h"
+#include "server/store/log_file.h"
 
 namespace longwave {
-namespace {
-
-// Above the size of any log file: the largest that options allow, and one record.
-constexpr uint64_t kReadBytesMax = kLogFileBytesMax + 2 * uint64_t{kLogBodyBytesMax};
-
-}  // namespace
 
 absl::Status DeltaLog::Recover() {
   LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder_));
@@ -40,19 +35,13 @@ absl::Status DeltaLog::Recover() {
 }
 
 absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
-  std::vector<uint32_t> there;
-  for (const std::string& name : names) {
-    if (const auto number = LogFileNumber(name)) there.push_back(*number);
-  }
-  std::sort(there.begin(), there.end());
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<uint32_t> there, ListLogFiles(*files_, folder_));
   const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
   if (!known.empty()) {
     for (const CatalogLogFile& file : known) {
       if (!std::binary_search(there.begin(), there.end(), file.number)) {
-        return absl::DataLossError(absl::StrCat(PathOf(file.number),
-                                                ": is gone; it has the records from ",
-                                                file.first_sequence, " on"));
+        return DataLoss(PathOf(file.number), ": is gone; it has the records from ",
+                        file.first_sequence, " on");
       }
     }
     // Left by an interrupted Drop.
@@ -61,44 +50,30 @@ absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
       there.erase(there.begin());
     }
   }
-  for (size_t i = 1; i < there.size(); ++i) {
-    if (there[i] != there[i - 1] + 1) {
-      return absl::DataLossError(absl::StrCat(PathOf(there[i - 1] + 1), ": is gone; ",
-                                              PathOf(there[i]), " comes after it"));
-    }
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckNoGap(folder_, there));
   return there;
 }
 
 absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   const std::string path = PathOf(number);
-  LONGWAVE_ASSIGN_OR_RETURN(const Buffer whole, ReadWhole(*files_, path, kReadBytesMax));
-  const std::span<const std::byte> bytes = whole.bytes();
-  const auto lost = [&](uint64_t offset, absl::string_view why) {
-    return absl::DataLossError(absl::StrCat(path, ", offset ", offset, ": ", why));
-  };
-
-  const auto header =
-      DecodeLogFileHeader(bytes.first(std::min<size_t>(bytes.size(), kLogFileHeaderBytes)));
-  if (!header.ok()) return AtPath(path, header.status());
-  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity_));
-  if (header->file != number) {
-    return lost(0, absl::StrCat("got the header of file ", header->file));
-  }
+  LONGWAVE_ASSIGN_OR_RETURN(const LogFile read, ReadLogFile(*files_, folder_, number, identity_));
+  const std::span<const std::byte> bytes = read.bytes.bytes();
+  const LogFileHeader& header = read.header;
   const bool is_first = by_number_.empty();
   const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
   const uint64_t wanted = !is_first       ? next_sequence_
-                          : known.empty() ? header->first_sequence
+                          : known.empty() ? header.first_sequence
                                           : known.front().first_sequence;
-  if (header->first_sequence != wanted || wanted == 0) {
-    return lost(0, absl::StrCat("first sequence number: got ", header->first_sequence, ", wanted ",
-                                wanted));
+  if (header.first_sequence != wanted || wanted == 0) {
+    return LostAt(
+        path, 0,
+        absl::StrCat("first sequence number: got ", header.first_sequence, ", wanted ", wanted));
   }
 
   const auto index = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
     // The checksum holds, so a body that cannot be decoded is no torn tail.
     const auto record = DecodeLogBody(view.head.kind, view.body, nullptr);
-    if (!record.ok()) return lost(offset, record.status().message());
+    if (!record.ok()) return LostAt(path, offset, record.status().message());
     Place place;
     place.file = number;
     place.record_bytes = static_cast<uint32_t>(view.end - offset);
@@ -111,12 +86,13 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
     }
     return absl::OkStatus();
   };
-  LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(bytes, *header, index));
+  LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(bytes, header, index));
   if (!scan.fault.empty()) {
-    if (!is_last) return lost(scan.end, scan.fault);
+    if (!is_last) return LostAt(path, scan.end, scan.fault);
     if (scan.fault_was_durable) {
-      return lost(scan.end, absl::StrCat(scan.fault, "; record ", scan.next_sequence,
-                                         " had been synced, as a later record says"));
+      return LostAt(path, scan.end,
+                    absl::StrCat(scan.fault, "; record ", scan.next_sequence,
+                                 " had been synced, as a later record says"));
     }
     recovery_.cut_bytes = bytes.size() - scan.end;
     recovery_.cut = absl::StrCat(path, ", offset ", scan.end, ": cut ", recovery_.cut_bytes,
@@ -129,10 +105,10 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   }
   // The last process created the file just before it ended, or the catalog was lost.
   if (known.empty() || known.back().number < number) {
-    LONGWAVE_RETURN_IF_ERROR(catalog_->AddLogFile({number, header->first_sequence}));
+    LONGWAVE_RETURN_IF_ERROR(catalog_->AddLogFile({number, header.first_sequence}));
   }
   File file;
-  file.header = *header;
+  file.header = header;
   file.bytes = scan.end;
   by_number_[number] = std::move(file);
   next_sequence_ = scan.next_sequence;

@@ -1,10 +1,10 @@
 #include "server/store/file_system.h"
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -20,17 +20,11 @@ absl::Status WriteAll(FileSystem& files, const std::string& path, BytePieces pie
 
 }  // namespace
 
-absl::Status AppendBytes(WritableFile& file, std::span<const std::byte> bytes) {
-  const std::array<std::span<const std::byte>, 1> pieces = {bytes};
-  return file.Append(pieces);
-}
-
 absl::StatusOr<Buffer> ReadWhole(FileSystem& files, const std::string& path, uint64_t bytes_max) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size > bytes_max) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": got ", size, " bytes, wanted at most ", bytes_max));
+    return ResourceExhausted(path, ": got ", size, " bytes, wanted at most ", bytes_max);
   }
   std::vector<std::byte> bytes(size);
   LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, bytes));
@@ -71,21 +65,16 @@ absl::Status RefuseOlderState(FileSystem& files, const std::string& folder,
   const absl::Status there = files.OpenToRead(path).status();
   if (absl::IsNotFound(there)) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(there);
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       path,
       ": got a database of an older version of Longwave, which kept its state in SQLite; "
       "wanted a folder of this version: finish the run with the older version, or set the "
-      "folder aside to begin anew"));
+      "folder aside to begin anew");
 }
 
 std::string JoinPath(absl::string_view folder, absl::string_view name) {
   if (folder.empty()) return std::string(name);
   return absl::StrCat(folder, folder.back() == '/' ? "" : "/", name);
-}
-
-absl::Status AtPath(absl::string_view path, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 }  // namespace longwave

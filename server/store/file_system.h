@@ -83,8 +83,6 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;
 };
 
-absl::Status AppendBytes(WritableFile& file, std::span<const std::byte> bytes);
-
 // Reads a whole file. ResourceExhausted: the file is larger than `bytes_max`.
 absl::StatusOr<Buffer> ReadWhole(FileSystem& files, const std::string& path, uint64_t bytes_max);
 
@@ -103,9 +101,6 @@ absl::Status RemoveTemporaries(FileSystem& files, const std::string& folder);
 absl::Status RefuseOlderState(FileSystem& files, const std::string& folder, absl::string_view name);
 
 std::string JoinPath(absl::string_view folder, absl::string_view name);
-
-// Prefixes the message with "FOLDER/FILE: "; the error code stays.
-absl::Status AtPath(absl::string_view path, const absl::Status& status);
 
 }  // namespace longwave
 

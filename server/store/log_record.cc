@@ -1,14 +1,13 @@
 #include "server/store/log_record.h"
 
 #include <array>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/enum_name.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/crc32c.h"
-#include "server/store/byte_stream.h"
 #include "server/store/crc32c_concat.h"
 
 namespace longwave {
@@ -18,19 +17,17 @@ absl::Status CheckContributors(const MergedRecord& record) {
   const std::vector<Contributor>& contributors = record.contributors;
   if (contributors.size() != record.header.contributions ||
       contributors.size() > kLogContributorsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", contributors.size(), " contributors, the frame says ",
-                     record.header.contributions, ", at most ", kLogContributorsMax));
+    return InvalidArgument("got ", contributors.size(), " contributors, the frame says ",
+                           record.header.contributions, ", at most ", kLogContributorsMax);
   }
   for (size_t i = 0; i < contributors.size(); ++i) {
     if (i > 0 && contributors[i].worker <= contributors[i - 1].worker) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("contributors: got worker ", contributors[i].worker, " after ",
-                       contributors[i - 1].worker, ", wanted them ascending"));
+      return InvalidArgument("contributors: got worker ", contributors[i].worker, " after ",
+                             contributors[i - 1].worker, ", wanted them ascending");
     }
     if (const double factor = contributors[i].factor; !(factor >= 0 && factor <= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat("contributor ", contributors[i].worker,
-                                                     ": factor: got ", factor, ", wanted 0 to 1"));
+      return InvalidArgument("contributor ", contributors[i].worker, ": factor: got ", factor,
+                             ", wanted 0 to 1");
     }
   }
   return absl::OkStatus();
@@ -38,11 +35,10 @@ absl::Status CheckContributors(const MergedRecord& record) {
 
 absl::Status CheckText(absl::string_view what, std::string_view text, size_t bytes_max) {
   if (text.size() > bytes_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": got ", text.size(), " bytes, wanted at most ", bytes_max));
+    return InvalidArgument(what, ": got ", text.size(), " bytes, wanted at most ", bytes_max);
   }
   if (const size_t at = FindInvalidUtf8(text); at != std::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": byte ", at, " is not UTF-8"));
+    return InvalidArgument(what, ": byte ", at, " is not UTF-8");
   }
   return absl::OkStatus();
 }
@@ -82,8 +78,8 @@ struct Encoder {
   absl::Status operator()(const MembershipRecord& record) {
     const Membership& membership = record.membership;
     if (membership.members.size() > kLogMembersMax) {
-      return absl::InvalidArgumentError(absl::StrCat("got ", membership.members.size(),
-                                                     " members, wanted at most ", kLogMembersMax));
+      return InvalidArgument("got ", membership.members.size(), " members, wanted at most ",
+                             kLogMembersMax);
     }
     out.Put<uint32_t>(membership.epoch);
     out.Put<uint32_t>(static_cast<uint32_t>(membership.members.size()));
@@ -95,8 +91,8 @@ struct Encoder {
       out.PutText(member.name);
     }
     if (out.bytes().size() > kLogBodyBytesMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("got ", out.bytes().size(), " bytes, wanted at most ", kLogBodyBytesMax));
+      return InvalidArgument("got ", out.bytes().size(), " bytes, wanted at most ",
+                             kLogBodyBytesMax);
     }
     return absl::OkStatus();
   }
@@ -109,9 +105,7 @@ struct Encoder {
   }
 };
 
-absl::Status WrongLength() {
-  return absl::InvalidArgumentError("its length is not what its fields say");
-}
+absl::Status WrongLength() { return InvalidArgument("its length is not what its fields say"); }
 
 absl::StatusOr<LogRecord> DecodePush(ByteReader in, const std::shared_ptr<const void>& owner) {
   PushRecord record;
@@ -181,8 +175,7 @@ absl::StatusOr<LogBody> EncodeLogBody(const LogRecord& record) {
   ByteWriter front;
   LogBody body;
   if (absl::Status status = std::visit(Encoder{front, body.payload}, record); !status.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(std::string(Name(KindOf(record))), " record: ", status.message()));
+    return InvalidArgument(Name(KindOf(record)), " record: ", status.message());
   }
   body.front = front.Take();
   body.crc = Crc32c(body.front);
@@ -210,8 +203,7 @@ absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte>
     case LogKind::kDecisions:  // not a shard's
       break;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4"));
+  return InvalidArgument("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4");
 }
 
 }  // namespace longwave

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -58,9 +59,9 @@ uint64_t FreeBytesOf(int fd) {
 
 absl::Status WriteFailed(int error, int fd, uint64_t bytes_wanted, const std::string& path) {
   if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": the disk is full: wanted ", bytes_wanted, " bytes, ", FreeBytesOf(fd),
-                     " are free", error == EDQUOT ? " (over the quota)" : ""));
+    return ResourceExhausted(path, ": the disk is full: wanted ", bytes_wanted, " bytes, ",
+                             FreeBytesOf(fd), " are free",
+                             error == EDQUOT ? " (over the quota)" : "");
   }
   return Failed(error, "write", path);
 }
@@ -71,8 +72,7 @@ absl::Status ReadFully(int fd, uint64_t offset, std::span<std::byte> out, const 
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Failed(errno, "read", path);
     if (got == 0) {
-      return absl::OutOfRangeError(
-          absl::StrCat(path, ": ends at ", offset, ", wanted ", out.size(), " bytes more"));
+      return OutOfRange(path, ": ends at ", offset, ", wanted ", out.size(), " bytes more");
     }
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
@@ -171,8 +171,7 @@ class PosixFileSystem final : public FileSystem {
     struct stat status;
     if (fstat(fd.get(), &status) != 0) return Failed(errno, "stat", path);
     if (static_cast<uint64_t>(status.st_size) < bytes) {
-      return absl::OutOfRangeError(
-          absl::StrCat(path, ": has ", status.st_size, " bytes, wanted at least ", bytes));
+      return OutOfRange(path, ": has ", status.st_size, " bytes, wanted at least ", bytes);
     }
     if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return Failed(errno, "cut", path);
     std::vector<std::byte> chunk(kSettleChunkBytes);
@@ -227,7 +226,7 @@ class PosixFileSystem final : public FileSystem {
       return Failed(errno, "create the folder", folder);
     }
     if (!std::filesystem::is_directory(path, error)) {
-      return absl::FailedPreconditionError(absl::StrCat(folder, ": is a file, wanted a folder"));
+      return FailedPrecondition(folder, ": is a file, wanted a folder");
     }
     return SyncFolder(parent.empty() ? "." : parent);
   }
@@ -246,9 +245,7 @@ class PosixFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
     LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd, Open(path, O_RDWR | O_CREAT, "open"));
     if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) {
-        return absl::UnavailableError(absl::StrCat(path, ": another process holds this lock"));
-      }
+      if (errno == EWOULDBLOCK) return Unavailable(path, ": another process holds this lock");
       return Failed(errno, "lock", path);
     }
     return std::make_unique<PosixFileLock>(std::move(fd));

@@ -1,8 +1,8 @@
 #include "server/store/shard_store.h"
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "server/store/log_file_name.h"
+#include "server/store/log_file.h"
 #include "server/store/log_format.h"
 
 namespace longwave {
@@ -44,7 +44,7 @@ absl::StatusOr<bool> HasRecord(FileSystem& files, const std::string& path) {
 
 absl::Status WithWayOut(const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return status;
-  return absl::DataLossError(absl::StrCat(status.message(), ". ", kShardWayOut));
+  return DataLoss(status.message(), ". ", kShardWayOut);
 }
 
 absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder) {

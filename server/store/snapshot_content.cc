@@ -2,11 +2,10 @@
 
 #include <array>
 #include <memory>
-#include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/byte_stream.h"
+#include "common/base/errors.h"
+#include "common/wire/byte_stream.h"
 
 namespace longwave {
 namespace {
@@ -15,18 +14,16 @@ namespace {
 absl::Status CheckClosed(const SegmentSnapshot& segment) {
   const ClosedSegment& closed = *segment.closed;
   if (uint64_t{closed.header.round} + 1 != segment.open_round) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the closed update is of round ", closed.header.round,
-                     ", wanted the round before ", segment.open_round));
+    return InvalidArgument("the closed update is of round ", closed.header.round,
+                           ", wanted the round before ", segment.open_round);
   }
   if (closed.contributors.size() != closed.header.contributions) {
-    return absl::InvalidArgumentError(absl::StrCat("got ", closed.contributors.size(),
-                                                   " contributors, the frame says ",
-                                                   closed.header.contributions));
+    return InvalidArgument("got ", closed.contributors.size(), " contributors, the frame says ",
+                           closed.header.contributions);
   }
   for (size_t i = 1; i < closed.contributors.size(); ++i) {
     if (closed.contributors[i].worker <= closed.contributors[i - 1].worker) {
-      return absl::InvalidArgumentError("contributors that do not ascend");
+      return InvalidArgument("contributors that do not ascend");
     }
   }
   return VerifyPayload(closed.header, closed.payload.bytes());
@@ -40,20 +37,19 @@ constexpr uint32_t kHasClosed = 1;
 absl::Status CheckNewest(const SegmentSnapshot& segment) {
   for (const auto& [worker, round] : segment.newest) {
     if (round < segment.open_round) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the last push of worker ", worker,
-                                                   " is of round ", round, ", wanted one before ",
-                                                   segment.open_round));
+    return InvalidArgument("the last push of worker ", worker, " is of round ", round,
+                           ", wanted one before ", segment.open_round);
   }
   return absl::OkStatus();
 }
 
 absl::Status SegmentLoss(size_t segment, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("snapshot: segment ", segment, " of it: ", what));
+  return DataLoss("snapshot: segment ", segment, " of it: ", what);
 }
 
 absl::Status CheckEnd(const ByteReader& in) {
   if (in.done()) return absl::OkStatus();
-  return absl::DataLossError("snapshot: content: its length is not what its fields say");
+  return DataLoss("snapshot: content: its length is not what its fields say");
 }
 
 std::shared_ptr<const void> OwnerOf(const Buffer& content) {
@@ -71,7 +67,7 @@ absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segme
     out.PutBytes(std::as_bytes(std::span(segment.residual)));
     out.Align();
     if (absl::Status status = CheckNewest(segment); !status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("snapshot: ", status.message()));
+      return InvalidArgument("snapshot: ", status.message());
     }
     out.Put<uint64_t>(segment.newest.size());
     for (const auto& [worker, round] : segment.newest) {
@@ -80,7 +76,7 @@ absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segme
     }
     if (!segment.closed.has_value()) continue;
     if (absl::Status status = CheckClosed(segment); !status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("snapshot: ", status.message()));
+      return InvalidArgument("snapshot: ", status.message());
     }
     std::array<std::byte, kFrameHeaderBytes> header;
     EncodeFrameHeader(segment.closed->header, header);

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/buffer.h"
 #include "server/shard/shard_records.h"

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/buffer.h"
 #include "server/store/store_identity.h"

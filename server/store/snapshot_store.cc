@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -85,15 +86,14 @@ absl::StatusOr<SnapshotHeader> SnapshotStore::Verify(const std::string& name) co
   std::array<std::byte, kSnapshotHeaderBytes> head;
   LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, head));
   const auto header = DecodeSnapshotHeader(head);
-  if (!header.ok()) return AtPath(path, header.status());
+  if (!header.ok()) return Prefixed(path, header.status());
   LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity_));
   if (SnapshotName(header->key) != name) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": is named so, but is ", SnapshotName(header->key)));
+    return DataLoss(path, ": is named so, but is ", SnapshotName(header->key));
   }
   if (size != kSnapshotHeaderBytes + header->stored_bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": got ", size, " bytes, its header says ",
-                                            kSnapshotHeaderBytes + header->stored_bytes));
+    return DataLoss(path, ": got ", size, " bytes, its header says ",
+                    kSnapshotHeaderBytes + header->stored_bytes);
   }
   ContentHash hash;
   std::vector<std::byte> chunk(std::min<uint64_t>(kVerifyChunkBytes, header->stored_bytes));
@@ -103,7 +103,7 @@ absl::StatusOr<SnapshotHeader> SnapshotStore::Verify(const std::string& name) co
     hash.Add(part);
   }
   if (hash.Digest() != header->stored_hash) {
-    return absl::DataLossError(
+    return DataLoss(
         absl::StrFormat("%s: content: hash: its header says %016x, its bytes give %016x", path,
                         header->stored_hash, hash.Digest()));
   }
@@ -121,14 +121,13 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, uint64_t replay_from, 
   const std::string name = SnapshotName(key);
   for (const auto& [other, header] : by_name_) {
     if (SameRange(header.key, key) && header.key.round >= key.round) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(JoinPath(folder_, other), ": is there already, wanted to write ", name));
+      return AlreadyExists(JoinPath(folder_, other), ": is there already, wanted to write ", name);
     }
   }
   if (key.segment_count == 0 ||
       key.segment_count > std::numeric_limits<uint32_t>::max() - key.first_segment) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("snapshot: segments: got ", key.segment_count, " from ", key.first_segment));
+    return InvalidArgument("snapshot: segments: got ", key.segment_count, " from ",
+                           key.first_segment);
   }
   SnapshotHeader header;
   header.identity = identity_;
@@ -199,29 +198,18 @@ absl::StatusOr<Buffer> SnapshotStore::Read(const SnapshotKey& key) {
   const std::string name = SnapshotName(key);
   const std::string path = JoinPath(folder_, name);
   const auto known = by_name_.find(name);
-  if (known == by_name_.end()) {
-    return absl::NotFoundError(absl::StrCat(path, ": there is no such snapshot"));
-  }
+  if (known == by_name_.end()) return NotFound(path, ": there is no such snapshot");
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path));
   std::vector<std::byte> stored(known->second.stored_bytes);
   LONGWAVE_RETURN_IF_ERROR(file->ReadAt(kSnapshotHeaderBytes, stored));
   auto content = UnpackSnapshotContent(known->second, Buffer(std::move(stored)));
   if (content.ok()) return content;
-  const absl::Status status = AtPath(path, content.status());
+  const absl::Status status = Prefixed(path, content.status());
   if (IsDamage(status)) {
     LONGWAVE_RETURN_IF_ERROR(SetAside(name, status.message()));
     LONGWAVE_RETURN_IF_ERROR(SaveNames());
   }
   return status;
-}
-
-std::optional<uint64_t> SnapshotStore::ReplayFromMin(SnapshotKind kind) const {
-  std::optional<uint64_t> least;
-  for (const auto& [name, header] : by_name_) {
-    if (header.key.kind != kind) continue;
-    least = std::min(least.value_or(header.replay_from), header.replay_from);
-  }
-  return least;
 }
 
 }  // namespace longwave

@@ -20,7 +20,7 @@
 namespace longwave {
 
 // Snapshots kept of each kind and segment range: the newest, and one to fall back on if it is
-// damaged. The log must reach back to the older one (ReplayFromMin).
+// damaged. The log must reach back to the older one.
 inline constexpr size_t kSnapshotsKept = 2;
 
 // An unusable or missing file.
@@ -64,10 +64,6 @@ class SnapshotStore {
   // The content of a usable snapshot, verified again. NotFound: there is none. DataLoss: the file
   // was damaged since Open. The damaged file is set aside, and Latest gives the one before.
   absl::StatusOr<Buffer> Read(const SnapshotKey& key);
-
-  // No kept snapshot of `kind` needs log records before this number; nothing if there are none. The
-  // caller checks whether the snapshots cover every segment.
-  std::optional<uint64_t> ReplayFromMin(SnapshotKind kind) const;
 
  private:
   SnapshotStore(FileSystem* files, std::string folder, const StoreIdentity& identity,

@@ -2,7 +2,6 @@
 #define LONGWAVE_SERVER_STORE_STORE_IDENTITY_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "server/coordinator/coordinator.h"
-#include "server/store/byte_stream.h"
 #include "server/store/coordinator_format.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/log_format.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
-#include "server/store/byte_stream.h"
 #include "server/store/delta_log.h"
 #include "tests/support/sim_file_system.h"
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/frame.h"
-#include "server/store/byte_stream.h"
 #include "server/store/snapshot_format.h"
 
 namespace longwave {

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -58,7 +59,7 @@ absl::StatusOr<CheckpointHead> ReadHead(FileSystem& files, const std::string& fi
   const std::span<std::byte> there(header.data(), std::min<uint64_t>(size, header.size()));
   LONGWAVE_RETURN_IF_ERROR(opened->ReadAt(0, there));
   const absl::StatusOr<CheckpointHead> head = DecodeCheckpointHead(there);
-  return head.ok() ? head : AtPath(file, head.status());
+  return head.ok() ? head : Prefixed(file, head.status());
 }
 
 // Rounds that a checkpoint's residual accounts for. 0: no checkpoint, or one that Read will refuse,
@@ -86,7 +87,7 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& 
   LONGWAVE_ASSIGN_OR_RETURN(const CheckpointHead head, ReadHead(files, file));
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, head.file_bytes));
   absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(bytes, shape);
-  return checkpoint.ok() ? std::move(checkpoint) : AtPath(file, checkpoint.status());
+  return checkpoint.ok() ? std::move(checkpoint) : Prefixed(file, checkpoint.status());
 }
 
 absl::StatusOr<std::optional<FoundCheckpoint>> ReadLastCheckpoint(

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
-#include "server/store/byte_stream.h"
 
 namespace longwave {
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tests/support/sim_file_system.h"
+#include "tests/support/store_helpers.h"
 
 namespace longwave {
 namespace {

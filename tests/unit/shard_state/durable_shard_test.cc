@@ -2,6 +2,7 @@
 #include "server/shard_state/durable_shard.h"
 
 #include "gmock/gmock.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
 namespace longwave {
@@ -131,8 +132,8 @@ TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
   for (uint32_t round = 0; round < 60; ++round) {
     disk.AnswerRequests(disk.PushAll({0, 1}, round));
     largest = std::max(largest, disk.shard().state().log_bytes);
-    const auto states = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kState);
-    const auto models = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kModel);
+    const auto states = ReplayFromMin(disk.shard().store()->snapshots(), SnapshotKind::kState);
+    const auto models = ReplayFromMin(disk.shard().store()->snapshots(), SnapshotKind::kModel);
     if (round < 5) {
       EXPECT_TRUE(disk.Do({TestPull(0, 0, 2)}).size() == 1) << round;
       continue;

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/store/byte_stream.h"
+#include "common/wire/byte_stream.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {

@@ -11,6 +11,7 @@
 
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/store/store_testing.h"
 #include "tests/unit/store/temporary_folder.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/store/snapshot_content.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
@@ -71,7 +72,7 @@ TEST(ShardStore, SnapshotAndLogTogetherReachEverySyncedRoundAfterAStopAnywhere) 
               store.snapshots().Write({SnapshotKind::kState, 0, 1, round}, open_from,
                                       EncodeStateContent(state).value(), Compression::kZstd);
           if (!status.ok()) return status;
-          const auto replay_from = store.snapshots().ReplayFromMin(SnapshotKind::kState);
+          const auto replay_from = ReplayFromMin(store.snapshots(), SnapshotKind::kState);
           if (const absl::Status drop = store.log().Drop(*replay_from); !drop.ok()) return drop;
         }
         const auto merged = store.log().Append(TestMerged(round, 0, 40));

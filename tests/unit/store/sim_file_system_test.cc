@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tests/support/store_helpers.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/store/snapshot_content.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
@@ -155,11 +156,11 @@ TEST(SnapshotStore, GivesBackWhatWasWritten) {
 TEST(SnapshotStore, KeepsTheNewestAndOneToFallBackOn) {
   Snapshots snapshots;
   ASSERT_TRUE(snapshots.Open().ok());
-  EXPECT_FALSE(snapshots.store->ReplayFromMin(SnapshotKind::kModel).has_value());
+  EXPECT_FALSE(ReplayFromMin(*snapshots.store, SnapshotKind::kModel).has_value());
   for (uint32_t round = 1; round <= 5; ++round) ASSERT_TRUE(snapshots.Write(round).ok());
   ASSERT_TRUE(snapshots.store->Write({SnapshotKind::kModel, 2, 2, 1}, 5, ModelOf(1), kPlain).ok());
   EXPECT_THAT(snapshots.Rounds(), ElementsAre(4, 5, 1)) << "another range has its own";
-  EXPECT_EQ(snapshots.store->ReplayFromMin(SnapshotKind::kModel), 5u);
+  EXPECT_EQ(ReplayFromMin(*snapshots.store, SnapshotKind::kModel), 5u);
   EXPECT_EQ(snapshots.files.List("d/snap")->size(), 3u);
   EXPECT_TRUE(absl::IsAlreadyExists(snapshots.Write(5)));
 }
@@ -192,7 +193,7 @@ TEST(SnapshotStore, ADamagedOneIsSetAsideAndTheOneBeforeIsUsed) {
     EXPECT_EQ(snapshots.store->damaged()[0].name, name);
     EXPECT_THAT(snapshots.store->damaged()[0].reason, HasSubstr(name));
     EXPECT_EQ(snapshots.store->Latest(SnapshotKind::kModel, 0)->key.round, 6u);
-    EXPECT_EQ(snapshots.store->ReplayFromMin(SnapshotKind::kModel), 60u);
+    EXPECT_EQ(ReplayFromMin(*snapshots.store, SnapshotKind::kModel), 60u);
     EXPECT_THAT(snapshots.files.List("d/snap").value(),
                 ElementsAre("model-00000000-00000002-r00000006.lwsnap", name + ".damaged"));
   }

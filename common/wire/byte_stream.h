@@ -1,14 +1,17 @@
-#ifndef LONGWAVE_SERVER_STORE_BYTE_STREAM_H_
-#define LONGWAVE_SERVER_STORE_BYTE_STREAM_H_
+#ifndef LONGWAVE_COMMON_WIRE_BYTE_STREAM_H_
+#define LONGWAVE_COMMON_WIRE_BYTE_STREAM_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/wire/bytes.h"
 
 namespace longwave {
@@ -32,11 +35,24 @@ class ByteWriter {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
   void PutText(std::string_view text) { PutBytes(std::as_bytes(std::span(text))); }
+  void PutSizedText(std::string_view text) {  // after its length
+    Put<uint64_t>(text.size());
+    PutText(text);
+  }
+  void PutZeros(size_t count) { bytes_.resize(bytes_.size() + count); }
   void Align() { bytes_.resize(AlignedUp(bytes_.size())); }
   void Reserve(size_t bytes) { bytes_.reserve(bytes); }
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::vector<std::byte> Take() { return std::move(bytes_); }
+  // All bytes written, whose number is `kBytes`.
+  template <size_t kBytes>
+  std::array<std::byte, kBytes> TakeArray() const {
+    LONGWAVE_CHECK(bytes_.size() == kBytes);
+    std::array<std::byte, kBytes> array;
+    std::ranges::copy(bytes_, array.begin());
+    return array;
+  }
 
  private:
   std::vector<std::byte> bytes_;
@@ -66,6 +82,7 @@ class ByteReader {
     const auto bytes = GetBytes(count);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  std::string GetSizedText() { return std::string(GetText(Get<uint64_t>())); }
   // Skips the zeros of ByteWriter::Align; other bytes make ok() false.
   void Align() { ok_ &= std::ranges::all_of(GetBytes(AlignedUp(at_) - at_), IsZero); }
 
@@ -83,4 +100,4 @@ class ByteReader {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_SERVER_STORE_BYTE_STREAM_H_
+#endif  // LONGWAVE_COMMON_WIRE_BYTE_STREAM_H_

@@ -1,0 +1,34 @@
+#ifndef LONGWAVE_TESTS_SUPPORT_STORE_HELPERS_H_
+#define LONGWAVE_TESTS_SUPPORT_STORE_HELPERS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "server/store/file_system.h"
+#include "server/store/snapshot_store.h"
+
+namespace longwave {
+
+inline absl::Status AppendBytes(WritableFile& file, std::span<const std::byte> bytes) {
+  const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+  return file.Append(pieces);
+}
+
+// No kept snapshot of `kind` needs log records before this number; nothing if there are none.
+inline std::optional<uint64_t> ReplayFromMin(const SnapshotStore& snapshots, SnapshotKind kind) {
+  std::optional<uint64_t> least;
+  for (const SnapshotHeader& header : snapshots.All()) {
+    if (header.key.kind != kind) continue;
+    least = std::min(least.value_or(header.replay_from), header.replay_from);
+  }
+  return least;
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_SUPPORT_STORE_HELPERS_H_
