@@ -5,6 +5,7 @@
 
 #include "server/audit/log_reader.h"
 #include "server/audit/snapshot_reader.h"
+#include "server/store/snapshot_content.h"
 #include "tests/support/store_helpers.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
