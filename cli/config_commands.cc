@@ -1,5 +1,3 @@
-#include "cli/config_commands.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -7,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cli/commands.h"
 #include "cli/preflight.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -88,26 +87,31 @@ std::string ConfigSchema() {
 
 }  // namespace
 
-ConfigCommands::ConfigCommands(CLI::App* app) {
+void AddConfigCommands(CLI::App* app, Commands* commands) {
+  struct Options {
+    std::string file;
+    Overrides overrides;
+  };
+  const auto options = std::make_shared<Options>();
   CLI::App* const config = app->add_subcommand("config", "Look at a run's configuration.");
   config->require_subcommand(1);
-  const auto add = [&](const char* name, const char* what) {
+  const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     CLI::App* const command = config->add_subcommand(name, what);
-    command->add_option("config", file_, "Configuration file, as in configs/; none: the defaults");
-    command->add_option("--set", overrides_, "A setting, key=value; may be given again")
+    command->add_option("config", options->file,
+                        "Configuration file, as in configs/; none: the defaults");
+    command->add_option("--set", options->overrides, "A setting, key=value; may be given again")
         ->allow_extra_args(false);
-    return command;
+    commands->emplace_back(command, std::move(run));
   };
-  check_ = add("check", "Say what `up` would refuse: keys, values, data, model.");
-  print_ = add("print", "Print every key with its value: defaults, preset, file and --set.");
-  schema_ = config->add_subcommand("schema", "Print a JSON Schema of all keys, for editors.");
-}
-
-std::optional<int> ConfigCommands::Run() const {
-  if (schema_->parsed()) return std::fputs(ConfigSchema().c_str(), stdout) < 0 ? 1 : 0;
-  if (!check_->parsed() && !print_->parsed()) return std::nullopt;
-  return check_->parsed() ? ExitStatus("longwave config check", Check(file_, overrides_))
-                          : ExitStatus("longwave config print", Print(file_, overrides_));
+  add("check", "Say what `up` would refuse: keys, values, data, model.", [options] {
+    return ExitStatus("longwave config check", Check(options->file, options->overrides));
+  });
+  add("print", "Print every key with its value: defaults, preset, file and --set.", [options] {
+    return ExitStatus("longwave config print", Print(options->file, options->overrides));
+  });
+  commands->emplace_back(
+      config->add_subcommand("schema", "Print a JSON Schema of all keys, for editors."),
+      [] { return std::fputs(ConfigSchema().c_str(), stdout) < 0 ? 1 : 0; });
 }
 
 }  // namespace longwave

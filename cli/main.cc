@@ -1,16 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/completion.h"
-#include "cli/config_commands.h"
 #include "cli/generate.h"
-#include "cli/join/join_commands.h"
 #include "cli/replay/replay.h"
-#include "cli/run_commands.h"
-#include "cli/security/security_commands.h"
 #include "cli/up.h"
 #include "common/base/memory.h"
 #include "common/command_line/command_line.h"
@@ -48,10 +44,11 @@ int main(int argc, char** argv) {
                    "Go on with a run that was parked: its folder, or its name in --runs-dir")
       ->excludes("config", "--name", "--no-state");
 
-  longwave::RunCommands run_commands(&app);
-  longwave::ConfigCommands config_commands(&app);
-  longwave::SecurityCommands security_commands(&app);
-  longwave::JoinCommands join_commands(&app);
+  longwave::Commands commands;
+  longwave::AddRunCommands(&app, &commands);
+  longwave::AddConfigCommands(&app, &commands);
+  longwave::AddSecurityCommands(&app, &commands);
+  longwave::AddJoinCommands(&app, &commands);
 
   longwave::GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand(
@@ -97,10 +94,9 @@ int main(int argc, char** argv) {
   if (up_command->parsed()) return longwave::RunUp(up);
   if (generate_command->parsed()) return longwave::RunGenerate(generate);
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
-  if (const std::optional<int> status = security_commands.Run()) return *status;
-  if (const std::optional<int> status = join_commands.Run()) return *status;
-  if (const std::optional<int> status = run_commands.Run()) return *status;
-  if (const std::optional<int> status = config_commands.Run()) return *status;
+  for (const auto& [command, run] : commands) {
+    if (command->parsed()) return run();
+  }
   std::vector<std::string> keys;
   for (const longwave::ConfigKey& key : longwave::ConfigKeys()) keys.push_back(key.name);
   std::fputs(longwave::BashCompletion(app, keys).c_str(), stdout);

@@ -1,17 +1,19 @@
-#include "cli/security/security_commands.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/security/certificate_command.h"
 #include "cli/security/member_commands.h"
 #include "common/base/print.h"
 
 namespace longwave {
 
-struct SecurityCommands::Parts {
+namespace {
+
+struct Options {
   OperatorOptions target;
   TokenCreateOptions token;
   std::string token_id;
@@ -21,94 +23,88 @@ struct SecurityCommands::Parts {
   CertificateMakeOptions make;
   std::vector<std::string> addresses;
   std::string show_folder;
-
-  CLI::App* create = nullptr;
-  CLI::App* list = nullptr;
-  CLI::App* revoke = nullptr;
-  CLI::App* expel = nullptr;
-  CLI::App* certificate_make = nullptr;
-  CLI::App* certificate_show = nullptr;
 };
 
-SecurityCommands::SecurityCommands(CLI::App* app) : parts_(std::make_unique<Parts>()) {
-  Parts& parts = *parts_;
-  const auto add_target = [&parts](CLI::App* command) {
-    command->add_option("address", parts.target.address, "host:port of the coordinator")
+int Show(const std::string& folder) {
+  const auto lines = ShowCertificate(folder);
+  if (!lines.ok()) return ExitStatus("longwave certificate show", lines.status());
+  for (const std::string& line : *lines) PrintLine(stdout, line);
+  return 0;
+}
+
+}  // namespace
+
+void AddSecurityCommands(CLI::App* app, Commands* commands) {
+  const auto options = std::make_shared<Options>();
+  // A command of an operator, which takes the coordinator's address and the credentials.
+  const auto add = [&](CLI::App* parent, const char* name, const char* what,
+                       std::function<int()> run) {
+    CLI::App* const command = parent->add_subcommand(name, what);
+    command->add_option("address", options->target.address, "host:port of the coordinator")
         ->required();
-    command->add_option("--security", parts.target.security,
+    command->add_option("--security", options->target.security,
                         "Folder of an operator's credentials: ca.crt, tls.crt, tls.key");
+    commands->emplace_back(command, std::move(run));
     return command;
   };
   CLI::App* const token = app->add_subcommand("token", "Let processes join a secured run.");
   token->require_subcommand(1);
-  parts.create = add_target(token->add_subcommand("create", "Make a token and print it."));
-  parts.create->add_option("--life", parts.token.life, "How long it is good, as 30m or 24h")
+  CLI::App* const create = add(token, "create", "Make a token and print it.", [options] {
+    return CreateTokenCommand(options->target, options->token);
+  });
+  create->add_option("--life", options->token.life, "How long it is good, as 30m or 24h")
       ->capture_default_str();
-  parts.create->add_option("--uses", parts.token.uses, "How many may join with it")
+  create->add_option("--uses", options->token.uses, "How many may join with it")
       ->capture_default_str();
-  parts.create->add_option("--name", parts.token.name,
-                           "The one worker that it is for, also if the name was another's; "
-                           "otherwise any that chooses a name of its own");
-  parts.create->add_option("--shard", parts.token.shard, "The shard that it is for, by index")
+  create->add_option("--name", options->token.name,
+                     "The one worker that it is for, also if the name was another's; "
+                     "otherwise any that chooses a name of its own");
+  create->add_option("--shard", options->token.shard, "The shard that it is for, by index")
       ->check(CLI::NonNegativeNumber);
-  parts.list = add_target(token->add_subcommand("list", "Show tokens, and who was expelled."));
-  parts.revoke = add_target(token->add_subcommand("revoke", "Nobody joins with a token any more."));
-  parts.revoke->add_option("id", parts.token_id, "Its id, as `token list` shows it")->required();
+  add(token, "list", "Show tokens, and who was expelled.",
+      [options] { return ListTokensCommand(options->target); });
+  add(token, "revoke", "Nobody joins with a token any more.",
+      [options] { return RevokeTokenCommand(options->target, options->token_id); })
+      ->add_option("id", options->token_id, "Its id, as `token list` shows it")
+      ->required();
 
-  parts.expel = add_target(
-      app->add_subcommand("expel", "Shut a worker out of a run, with all that it holds."));
-  parts.expel->add_option("worker", parts.worker, "Its name")->required();
-  parts.expel->add_flag("--undo", parts.undo, "Let the name take part again");
-  parts.expel->add_flag("--all-of-it", parts.whole,
-                        "Also where its certificate names other workers: all of them are shut out");
+  CLI::App* const expel =
+      add(app, "expel", "Shut a worker out of a run, with all that it holds.", [options] {
+        return ExpelCommand(options->target, options->worker, options->undo, options->whole);
+      });
+  expel->add_option("worker", options->worker, "Its name")->required();
+  expel->add_flag("--undo", options->undo, "Let the name take part again");
+  expel->add_flag("--all-of-it", options->whole,
+                  "Also where its certificate names other workers: all of them are shut out");
 
   CLI::App* const certificate =
       app->add_subcommand("certificate", "Make and show certificates, without a coordinator.");
   certificate->require_subcommand(1);
-  parts.certificate_make = certificate->add_subcommand(
+  CLI::App* const make = certificate->add_subcommand(
       "make", "Make a key and a certificate; and an authority, where none is given or there.");
-  parts.certificate_make
-      ->add_option("--folder", parts.make.folder, "Gets ca.crt, tls.crt and tls.key")
+  make->add_option("--folder", options->make.folder, "Gets ca.crt, tls.crt and tls.key")
       ->required();
-  parts.certificate_make->add_option("--authority", parts.make.authority,
-                                     "Folder of ca.crt and ca.key; otherwise --folder has them");
-  parts.certificate_make
-      ->add_option("--role", parts.make.roles,
+  make->add_option("--authority", options->make.authority,
+                   "Folder of ca.crt and ca.key; otherwise --folder has them");
+  make->add_option("--role", options->make.roles,
                    "Whom it is for: coordinator, shard/N, worker/NAME or operator; may be "
                    "repeated; none: an "
                    "authority alone")
       ->allow_extra_args(false);
-  parts.certificate_make->add_option("--dns", parts.make.hosts, "A name it is reached by")
+  make->add_option("--dns", options->make.hosts, "A name it is reached by")
       ->allow_extra_args(false);
-  parts.certificate_make->add_option("--ip", parts.addresses, "An address it is reached by")
+  make->add_option("--ip", options->addresses, "An address it is reached by")
       ->allow_extra_args(false);
-  parts.certificate_make->add_option("--life", parts.make.life, "How long it is good")
-      ->capture_default_str();
-  parts.certificate_show =
+  make->add_option("--life", options->make.life, "How long it is good")->capture_default_str();
+  commands->emplace_back(make, [options] {
+    CertificateMakeOptions made = options->make;
+    made.hosts.insert(made.hosts.end(), options->addresses.begin(), options->addresses.end());
+    return ExitStatus("longwave certificate make", MakeCertificate(made));
+  });
+  CLI::App* const show =
       certificate->add_subcommand("show", "Show what a folder's credentials say.");
-  parts.certificate_show->add_option("folder", parts.show_folder, "Folder of tls.crt")->required();
-}
-
-SecurityCommands::~SecurityCommands() = default;
-
-std::optional<int> SecurityCommands::Run() {
-  Parts& parts = *parts_;
-  if (parts.create->parsed()) return CreateTokenCommand(parts.target, parts.token);
-  if (parts.list->parsed()) return ListTokensCommand(parts.target);
-  if (parts.revoke->parsed()) return RevokeTokenCommand(parts.target, parts.token_id);
-  if (parts.expel->parsed())
-    return ExpelCommand(parts.target, parts.worker, parts.undo, parts.whole);
-  if (parts.certificate_make->parsed()) {
-    parts.make.hosts.insert(parts.make.hosts.end(), parts.addresses.begin(), parts.addresses.end());
-    return ExitStatus("longwave certificate make", MakeCertificate(parts.make));
-  }
-  if (parts.certificate_show->parsed()) {
-    const auto lines = ShowCertificate(parts.show_folder);
-    if (!lines.ok()) return ExitStatus("longwave certificate show", lines.status());
-    for (const std::string& line : *lines) PrintLine(stdout, line);
-    return 0;
-  }
-  return std::nullopt;
+  show->add_option("folder", options->show_folder, "Folder of tls.crt")->required();
+  commands->emplace_back(show, [options] { return Show(options->show_folder); });
 }
 
 }  // namespace longwave

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "cli/security/security_commands.h"
+#include "cli/commands.h"
 
 namespace longwave {
 namespace {
@@ -39,7 +39,8 @@ TEST(DescribeExpulsion, NamesWhoElseJoinedWithItsTokensAndHowToExpelThem) {
 // Parses the command that the sentence proposes.
 TEST(DescribeExpulsion, ANameThatBeginsAsAnOptionDoesIsOneBehindTwoDashes) {
   CLI::App app;
-  const SecurityCommands commands(&app);
+  Commands commands;
+  AddSecurityCommands(&app, &commands);
   app.parse("expel hub:7070 --security keys -- -b");
   EXPECT_EQ(app.get_subcommand("expel")->get_option("worker")->as<std::string>(), "-b");
 }
