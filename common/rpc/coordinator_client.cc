@@ -110,24 +110,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
 };
 
-absl::Status NotSecured() {
-  return FailedPrecondition("this coordinator knows nothing of certificates and tokens");
-}
-
 }  // namespace
-
-absl::StatusOr<RunDescription> CoordinatorClient::GetRun() {
-  return absl::UnimplementedError("this coordinator describes no run");
-}
-absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::string&) {
-  return NotSecured();
-}
-absl::StatusOr<NewToken> CoordinatorClient::CreateToken(const TokenWish&) { return NotSecured(); }
-absl::StatusOr<TokenList> CoordinatorClient::ListTokens() { return NotSecured(); }
-absl::Status CoordinatorClient::RevokeToken(const std::string&) { return NotSecured(); }
-absl::StatusOr<Expulsion> CoordinatorClient::Expel(const std::string&, bool, bool) {
-  return NotSecured();
-}
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::Connect(const std::string& address,
                                                               absl::Duration deadline,

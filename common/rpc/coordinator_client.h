@@ -36,16 +36,17 @@ class CoordinatorClient {
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
   // Errors: Unavailable (no answer).
-  virtual absl::StatusOr<RunDescription> GetRun();
+  virtual absl::StatusOr<RunDescription> GetRun() = 0;
 
   // Admission to a secured run. Errors: FailedPrecondition (the run is not secured, or its
-  // coordinator has no authority). The defaults return this error too.
-  virtual absl::StatusOr<std::string> RenewCertificate(const std::string& request);
-  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
-  virtual absl::StatusOr<TokenList> ListTokens();
-  virtual absl::Status RevokeToken(const std::string& id);
+  // coordinator has no authority).
+  virtual absl::StatusOr<std::string> RenewCertificate(const std::string& request) = 0;
+  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) = 0;
+  virtual absl::StatusOr<TokenList> ListTokens() = 0;
+  virtual absl::Status RevokeToken(const std::string& id) = 0;
   // Returns the tokens that the expulsion revokes.
-  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole = false);
+  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo,
+                                          bool whole = false) = 0;
 };
 
 }  // namespace longwave

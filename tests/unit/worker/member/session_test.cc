@@ -69,6 +69,18 @@ class FakeCoordinator final : public CoordinatorClient {
   }
   absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return absl::UnimplementedError(""); }
   absl::Status StopRun(const std::string&) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<RunDescription> GetRun() override { return absl::UnimplementedError(""); }
+  absl::StatusOr<std::string> RenewCertificate(const std::string&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<NewToken> CreateToken(const TokenWish&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<TokenList> ListTokens() override { return absl::UnimplementedError(""); }
+  absl::Status RevokeToken(const std::string&) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<Expulsion> Expel(const std::string&, bool, bool) override {
+    return absl::UnimplementedError("");
+  }
 
   void SetAnswer(Answer answer) {
     std::lock_guard lock(mutex_);
