@@ -89,6 +89,7 @@ absl::Status Print(const LogsOptions& options) {
   pollfd interrupted = {interrupts.fd(), POLLIN, 0};
   do {
     std::vector<std::pair<std::string, std::vector<std::string>>> logs;
+    logs.reserve(files.size());
     for (LogFile& file : files) logs.emplace_back(file.process, file.NewLines());
     for (const std::string& line : MergeLogs(logs)) PrintLine(stdout, line);
   } while (options.follow && std::ferror(stdout) == 0 &&
@@ -111,6 +112,7 @@ std::vector<std::string> MergeLogs(
   }
   std::ranges::stable_sort(lines, {}, [](const auto& line) { return line.first; });
   std::vector<std::string> merged;
+  merged.reserve(lines.size());
   for (auto& [time, line] : lines) merged.push_back(std::move(line));
   return merged;
 }

@@ -39,10 +39,12 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
 void PreferHugePages(void* memory, size_t bytes) {
   // Only whole pages inside the array: the rest of its first and last page belongs to others.
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t begin = (address + page - 1) / page * page;
+  const uintptr_t end = (address + bytes) / page * page;
   if (bytes < kHugePageBytes || end <= begin) return;
-  static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE));
+  char* const first = static_cast<char*>(memory) + (begin - address);
+  static_cast<void>(madvise(first, end - begin, MADV_HUGEPAGE));
 }
 
 void KeepFreedMemory() {
