@@ -37,6 +37,11 @@ class Clip(unittest.TestCase):
         tensor[7] = 1e5
         self.assert_clips_as_pytorch([tensor, torch.randn(9)], 1.0)
 
+    def test_a_gradient_that_is_not_finite_is_refused(self):
+        for value in (float("inf"), float("nan")):
+            with self.assertRaisesRegex(RuntimeError, "not finite"):
+                clip_merged(parameters_with([torch.ones(3), torch.tensor([1.0, value])]), 1.0, node=None)
+
     def test_a_gradient_below_the_norm_stays(self):
         gradients = [torch.full((4,), 0.25), torch.zeros(2, 3)]
         parameters = parameters_with(gradients)

@@ -20,8 +20,10 @@ class ControlPlane {
   virtual ~ControlPlane() = default;
   virtual Directive directive() const = 0;
   virtual bool stop_requested() const = 0;
-  // The run is over for this worker, whose own state is no longer needed.
-  virtual bool has_ended() const { return false; }
+  // How the run has ended for this worker, whose own state is then no longer needed (see
+  // SessionCore::ended). nullopt: it goes on.
+  virtual std::optional<absl::Status> ended() const { return std::nullopt; }
+  bool has_ended() const { return ended().has_value(); }
   // Time since the coordinator's last answer. Thread-safe.
   virtual absl::Duration coordinator_silence() const { return absl::ZeroDuration(); }
   virtual void SetState(const WorkerState& state) = 0;

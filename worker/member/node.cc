@@ -9,7 +9,6 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "worker/member/session.h"
 
 namespace longwave {
 namespace {
@@ -80,9 +79,9 @@ Node::Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::D
       rank_(link->node()),
       owned_(SegmentsOfRank(*layout, rank_.rank, rank_.ranks)) {}
 
-void Node::Open(std::unique_ptr<Exchange> exchange, Session* session, uint64_t process) {
+void Node::Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint64_t process) {
   exchange_ = std::move(exchange);
-  session_ = session;
+  control_ = control;
   process_ = process;
 }
 
@@ -96,12 +95,12 @@ NodeMessage Node::Message(Meeting meeting, const absl::Status& status) const {
     message.bytes = exchange_->counts();
     message.renewals = exchange_->renewals();
   }
-  if (session_ == nullptr) return message;
+  if (control_ == nullptr) return message;
   message.now = MonotonicNow();
-  message.directive = session_->directive();
-  message.stop_requested |= session_->stop_requested();
-  message.ended = session_->ended();  // after the stop, which the session's end requests
-  message.endpoints = session_->TakeNewEndpoints();
+  message.directive = control_->directive();
+  message.stop_requested |= control_->stop_requested();
+  message.ended = control_->ended();  // after the stop, which the session's end requests
+  message.endpoints = control_->TakeNewEndpoints();
   return message;
 }
 
@@ -294,19 +293,19 @@ absl::Status Node::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_r
 }
 
 absl::Duration Node::coordinator_silence() const {
-  return session_ == nullptr ? absl::ZeroDuration() : session_->coordinator_silence();
+  return control_ == nullptr ? absl::ZeroDuration() : control_->coordinator_silence();
 }
 
 void Node::SetState(const WorkerState& state) {
-  if (session_ != nullptr) session_->SetState(state);
+  if (control_ != nullptr) control_->SetState(state);
 }
 
 void Node::Report(RoundReport report) {
-  if (session_ != nullptr) session_->Report(std::move(report));
+  if (control_ != nullptr) control_->Report(std::move(report));
 }
 
 void Node::SetReadyRound(uint32_t round) {
-  if (session_ != nullptr) session_->SetReadyRound(round);
+  if (control_ != nullptr) control_->SetReadyRound(round);
 }
 
 std::optional<std::vector<std::string>> Node::TakeNewEndpoints() {
@@ -314,12 +313,12 @@ std::optional<std::vector<std::string>> Node::TakeNewEndpoints() {
 }
 
 void Node::Finish(const FinalReport& report) {
-  if (session_ != nullptr) session_->Finish(report);
+  if (control_ != nullptr) control_->Finish(report);
 }
 
 absl::StatusOr<bool> Node::AwaitEnd(absl::Duration patience) {
   const absl::StatusOr<bool> own =
-      session_ == nullptr ? absl::StatusOr<bool>(false) : session_->AwaitEnd(patience);
+      control_ == nullptr ? absl::StatusOr<bool>(false) : control_->AwaitEnd(patience);
   NodeMessage message = Message(Meeting::kEnd, own.status());
   message.hashes = {own.value_or(false) ? 1u : 0u};
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message));

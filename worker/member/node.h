@@ -24,8 +24,6 @@
 
 namespace longwave {
 
-class Session;
-
 // A rank's place in a node: several processes of one machine, each with a device, that are one
 // member of the run. Each rank has the core of the whole member, and the pipeline and the exchange
 // of its own segments. The ranks meet after every inner step and whenever the member waits, and
@@ -52,8 +50,8 @@ class Node final : public Exchange, public ControlPlane {
   // after Open; null: not measured.
   Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::Duration patience,
        Histogram* meeting_seconds = nullptr);
-  // From here on the meetings carry the exchange's events. session: rank 0's; null at others.
-  void Open(std::unique_ptr<Exchange> exchange, Session* session, uint64_t process);
+  // From here on the meetings carry the exchange's events. control: rank 0's; null at others.
+  void Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint64_t process);
   // on_hang: called if the loop does not come back from an inner step (LoopWatch).
   void Watch(std::function<void(absl::Duration)> on_hang) {
     watch_ = std::make_unique<LoopWatch>(patience_, std::move(on_hang));
@@ -125,9 +123,7 @@ class Node final : public Exchange, public ControlPlane {
   // ControlPlane, as of the last meeting.
   Directive directive() const override { return directive_; }
   bool stop_requested() const override { return stop_requested_; }
-  bool has_ended() const override { return ended_.has_value(); }
-  // How rank 0's session has ended (SessionCore::ended), equal at all ranks.
-  const std::optional<absl::Status>& ended() const { return ended_; }
+  std::optional<absl::Status> ended() const override { return ended_; }
   absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
@@ -159,7 +155,7 @@ class Node final : public Exchange, public ControlPlane {
   const SegmentRange owned_;
   uint64_t process_ = 0;
   std::unique_ptr<Exchange> exchange_;
-  Session* session_ = nullptr;
+  ControlPlane* control_ = nullptr;
   absl::Status failure_;  // of the first meeting that failed
 
   // Of the last meeting.

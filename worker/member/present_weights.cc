@@ -30,7 +30,7 @@ class Onlooker final : public ControlPlane {
   bool stop_requested() const override {
     return found_.has_value() || inner_.stop_requested() || MonotonicNow() > deadline_;
   }
-  bool has_ended() const override { return inner_.has_ended(); }
+  std::optional<absl::Status> ended() const override { return inner_.ended(); }
   absl::Duration coordinator_silence() const override { return inner_.coordinator_silence(); }
   void SetState(const WorkerState& state) override { inner_.SetState(state); }
   void Report(RoundReport) override {}

@@ -68,12 +68,9 @@ class Session final : public ControlPlane {
   // Waits a little for the answer. Does nothing after the run's end or after Finish.
   void Leave();
 
-  // See SessionCore.
-  std::optional<absl::Status> ended() const;
-
   Directive directive() const override;
   bool stop_requested() const override { return stop_->requested(); }
-  bool has_ended() const override { return ended().has_value(); }
+  std::optional<absl::Status> ended() const override;
   absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;

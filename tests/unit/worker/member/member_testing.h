@@ -30,7 +30,9 @@ class RecordingHost final : public ControlPlane {
             .final_answered = final_answered_};
   }
   bool stop_requested() const override { return stop; }
-  bool has_ended() const override { return ended; }
+  std::optional<absl::Status> ended() const override {
+    return is_over ? std::make_optional(absl::OkStatus()) : std::nullopt;
+  }
   void SetState(const WorkerState& state) override {
     states.push_back(state);
     if (on_state) on_state(state);
@@ -60,7 +62,7 @@ class RecordingHost final : public ControlPlane {
 
   bool validates_ = true;
   bool stop = false;
-  bool ended = false;
+  bool is_over = false;
   uint32_t first_round_ = 0;
   bool final_answered_ = false;
   bool other_start_ = false;

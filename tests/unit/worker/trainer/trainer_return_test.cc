@@ -351,7 +351,7 @@ class TrainerCrashTest : public TrainerReturnTest {
       auto& log = shards_.logs[push.segment];
       if (push.round == round) {
         life.host.stop = true;
-        life.host.ended = !told;  // at once, as a process that is killed
+        life.host.is_over = !told;  // at once, as a process that is killed
         return std::nullopt;
       }
       log.push_back(push.payload);
@@ -443,7 +443,7 @@ TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {
   Life second;
   second.host.on_state = [&](const WorkerState& state) {
     second.host.stop |= state.step == 13;
-    second.host.ended = second.host.stop;
+    second.host.is_over = second.host.stop;
   };
   Live(second, true);
   ASSERT_TRUE(absl::IsCancelled(second.end)) << second.end;

@@ -379,7 +379,7 @@ QuadraticReplica Alone(int steps) {
 
 TEST_F(TrainerTest, OfARunThatIsStoppedTheWeightsAfterItsLastUpdateAreWritten) {
   host_.on_state = [this](const WorkerState& state) {
-    host_.stop = host_.ended |= state.step == 6;
+    host_.stop = host_.is_over |= state.step == 6;
   };
   EXPECT_TRUE(absl::IsCancelled(Run().status()));
   const auto weights = ReadWeights(run_dir_ + "/model.safetensors", replica_.manifest(), layout_);
@@ -405,7 +405,7 @@ TEST_F(TrainerTest, AWorkerWithoutStateThatGoesWritesTheWeights) {
 TEST_F(TrainerTest, WhoDoesNotValidateWritesNoWeightsOfARunThatIsStopped) {
   host_.validates_ = false;
   host_.on_state = [this](const WorkerState& state) {
-    host_.stop = host_.ended |= state.step == 6;
+    host_.stop = host_.is_over |= state.step == 6;
   };
   EXPECT_TRUE(absl::IsCancelled(Run().status()));
   EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
