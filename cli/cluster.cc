@@ -16,6 +16,7 @@
 #include "cli/worker_command.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -133,22 +134,22 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
 }
 
 absl::Status Cluster::LaunchCommand(const std::string& name) {
-  ProcessOptions options{.name = name, .argv = options_.worker_command};
-  Environment& environment = options.environment;
-  SetVariable(kCoordinatorVariable, coordinator_address_, environment);
-  SetVariable(kNameVariable, name, environment);
-  SetVariable(kRunDirVariable, folder_->path(), environment);
-  SetVariable(kWorkersVariable, absl::StrCat(config_->run.workers), environment);
-  SetVariable(kSecurityVariable,
-              options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off",
-              environment);
-  // Clears those of another run that the caller of `up` may have in the environment.
-  SetVariable(kTokenVariable, "", environment);
-  SetVariable(kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : "",
-              environment);
-  SetVariable(kMetricsVariable, MetricsAddress(), environment);
-  // Unbuffered output is in the log when printed, and before a kill.
-  SetVariable("PYTHONUNBUFFERED", "1", environment);
+  ProcessOptions options{
+      .name = name,
+      .argv = options_.worker_command,
+      .environment = {
+          {kCoordinatorVariable, coordinator_address_},
+          {kNameVariable, name},
+          {kRunDirVariable, folder_->path()},
+          {kWorkersVariable, absl::StrCat(config_->run.workers)},
+          {kSecurityVariable,
+           options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off"},
+          // Clears those of another run that the caller of `up` may have in the environment.
+          {kTokenVariable, ""},
+          {kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : ""},
+          {kMetricsVariable, MetricsAddress()},
+          // Unbuffered output is in the log when printed, and before a kill.
+          {"PYTHONUNBUFFERED", "1"}}};
   Child* child = nullptr;
   LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));
   child->is_command = true;
@@ -156,11 +157,11 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
 }
 
 absl::Status Cluster::Spawn(ProcessOptions options, uint32_t threads, Child** child) {
-  if (Interrupted()) return absl::CancelledError("interrupted");
+  if (Interrupted()) return Cancelled("interrupted");
   options.log_file = folder_->log_file(options.name);
   // By default BLAS and OpenMP start a thread for each core in every process.
-  SetVariable("OMP_NUM_THREADS", absl::StrCat(threads), options.environment);
-  SetVariable("OPENBLAS_NUM_THREADS", absl::StrCat(threads), options.environment);
+  for (const char* const name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    options.environment[name] = absl::StrCat(threads);
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
   *child = &children_.emplace_back(
       Child{.options = std::move(options), .process = std::move(started), .budget = {}});
@@ -189,7 +190,7 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
       if (std::string* listen = ArgumentOf(child->options.argv, "--listen")) *listen = *value;
       return absl::OkStatus();
     }
-    if (Interrupted()) return absl::CancelledError("interrupted");
+    if (Interrupted()) return Cancelled("interrupted");
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
     if (!process->Running()) return Aborted(NamedFailure(*process));
     const absl::Duration left = deadline - MonotonicNow();
@@ -227,7 +228,7 @@ void Cluster::TakeMetrics(Child* child, std::string address) {
   if (child->metrics == address) return;
   child->metrics = std::move(address);
   if (child->is_command) {
-    SetVariable(kMetricsVariable, child->metrics, child->options.environment);
+    child->options.environment[kMetricsVariable] = child->metrics;
   } else if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics")) {
     *metrics = child->metrics;
   }
@@ -240,8 +241,7 @@ void Cluster::WriteTargets() const {
     if (!child.metrics.empty()) targets.push_back({child.options.name, child.metrics});
   }
   // The run does not depend on the file.
-  WriteFileAtomically(folder_->targets_file(), FormatTargets(folder_->name(), targets))
-      .IgnoreError();
+  WriteFile(folder_->targets_file(), FormatTargets(folder_->name(), targets)).IgnoreError();
 }
 
 absl::Status Cluster::Supervise(absl::Duration timeout) {
@@ -253,7 +253,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
       }
       ReadLog(&child);
     }
-    if (Interrupted()) return absl::CancelledError("interrupted");
+    if (Interrupted()) return Cancelled("interrupted");
     LONGWAVE_RETURN_IF_ERROR(Revive());
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
     const absl::Duration left = deadline - MonotonicNow();

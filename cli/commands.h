@@ -2,6 +2,7 @@
 #define LONGWAVE_CLI_COMMANDS_H_
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,12 @@ class App;
 }
 
 namespace longwave {
+
+// The coordinator that a command is about.
+struct Target {
+  std::string address;   // host:port
+  std::string security;  // folder of the caller's credentials; empty: the run is not secured
+};
 
 // The program's commands, each with the function that carries it out and returns the exit status.
 using Commands = std::vector<std::pair<const CLI::App*, std::function<int()>>>;

@@ -110,8 +110,10 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
     return ExitStatus("longwave config print", Print(options->file, options->overrides));
   });
   commands->emplace_back(
-      config->add_subcommand("schema", "Print a JSON Schema of all keys, for editors."),
-      [] { return std::fputs(ConfigSchema().c_str(), stdout) < 0 ? 1 : 0; });
+      config->add_subcommand("schema", "Print a JSON Schema of all keys, for editors."), [] {
+        std::fputs(ConfigSchema().c_str(), stdout);
+        return 0;
+      });
 }
 
 }  // namespace longwave

@@ -14,6 +14,12 @@ inline std::string JsonText(const nlohmann::ordered_json& json) {
          "\n";
 }
 
+// The text of an object's member; "" where there is no such text.
+inline std::string TextAt(const nlohmann::json& json, const char* key) {
+  const auto member = json.find(key);
+  return member != json.end() && member->is_string() ? member->get<std::string>() : "";
+}
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_CLI_JSON_TEXT_H_

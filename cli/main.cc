@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "cli/replay/replay.h"
 #include "cli/up.h"
 #include "common/base/memory.h"
+#include "common/base/print.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config_keys.h"
 #include "common/log/log.h"
@@ -35,16 +37,24 @@ int main(int argc, char** argv) {
       "What a worker is, with a model and data of its own: 'python train.py' (docs/python.md)");
   up_command->add_option("--name", up.name, "Name of the run and its folder");
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(longwave::NotEmpty());
   up_command->add_flag("--plain", up.plain, "A line a round, also in a terminal");
   up_command->add_flag("--no-state", up.no_state,
                        "Keep nothing on disk to go on from: a process that is killed ends the run");
   up_command
       ->add_option("--resume", up.resume,
                    "Go on with a run that was parked: its folder, or its name in --runs-dir")
-      ->excludes("config", "--name", "--no-state");
+      ->excludes("config", "--name", "--no-state")
+      ->check(longwave::NotEmpty());
 
   longwave::Commands commands;
+  commands.emplace_back(up_command, [&] {
+    // An empty path that was given is an error.
+    if (data_option->count() > 0) up.data = data;
+    if (worker_command_option->count() > 0) up.worker_command = worker_command;
+    return longwave::RunUp(up);
+  });
   longwave::AddRunCommands(&app, &commands);
   longwave::AddConfigCommands(&app, &commands);
   longwave::AddSecurityCommands(&app, &commands);
@@ -53,7 +63,9 @@ int main(int argc, char** argv) {
   longwave::GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand(
       "generate", "Write text with the model of a run that has written its weights.");
-  generate_command->add_option("run", generate.folder, "The run's folder, as in runs/")->required();
+  generate_command->add_option("run", generate.folder, "The run's folder, as in runs/")
+      ->required()
+      ->check(longwave::NotEmpty());
   generate_command->add_option("--prompt", generate.prompt, "What it begins with [a line's end]");
   generate_command->add_option("--length", generate.length, "Bytes to write")
       ->capture_default_str();
@@ -66,11 +78,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   generate_command->add_option("--seed", generate.seed, "One seed, one text")
       ->capture_default_str();
+  commands.emplace_back(generate_command, [&] { return longwave::RunGenerate(generate); });
 
   longwave::ReplayOptions replay;
   CLI::App* replay_command = app.add_subcommand(
       "replay", "Audit what a run's shards have kept, and make its model again from it.");
-  replay_command->add_option("run", replay.run_folder, "The run's folder, as in runs/")->required();
+  replay_command->add_option("run", replay.run_folder, "The run's folder, as in runs/")
+      ->required()
+      ->check(longwave::NotEmpty());
   replay_command->add_option("--config", replay.config,
                              "The run's configuration [config.yaml of its folder]");
   replay_command->add_option("--initial", replay.initial,
@@ -78,6 +93,7 @@ int main(int argc, char** argv) {
                              "longwave-worker make them");
   replay_command->add_option("--weights", replay.weights,
                              "Safetensors file that gets the model that was made again");
+  commands.emplace_back(replay_command, [&] { return longwave::RunReplayCommand(replay); });
 
   CLI::App* completion_command = app.add_subcommand(
       "completion", "Print a script that completes longwave's commands in a shell.");
@@ -85,20 +101,18 @@ int main(int argc, char** argv) {
   completion_command->add_option("shell", shell, "bash")
       ->required()
       ->check(CLI::IsMember({"bash"}));
+  commands.emplace_back(completion_command, [&] {
+    std::vector<std::string> keys;
+    for (const longwave::ConfigKey& key : longwave::ConfigKeys()) keys.push_back(key.name);
+    std::fputs(longwave::BashCompletion(app, keys).c_str(), stdout);
+    return 0;
+  });
 
   if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "longwave: "))
     return *status;
-  // An empty path that was given is an error.
-  if (data_option->count() > 0) up.data = data;
-  if (worker_command_option->count() > 0) up.worker_command = worker_command;
-  if (up_command->parsed()) return longwave::RunUp(up);
-  if (generate_command->parsed()) return longwave::RunGenerate(generate);
-  if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
-  for (const auto& [command, run] : commands) {
-    if (command->parsed()) return run();
-  }
-  std::vector<std::string> keys;
-  for (const longwave::ConfigKey& key : longwave::ConfigKeys()) keys.push_back(key.name);
-  std::fputs(longwave::BashCompletion(app, keys).c_str(), stdout);
-  return 0;
+  const auto& [command, run] =
+      *std::ranges::find_if(commands, [](const auto& each) { return each.first->parsed(); });
+  const int status = run();
+  // The result of `up` is its run, whoever reads of it.
+  return command == up_command ? status : longwave::CheckOutput("longwave", status);
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/programs/programs.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 
 extern char** environ;
@@ -30,36 +31,15 @@ constexpr std::streamoff kLogTailBytes = 64 * 1024;
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 // The parent's environment with `changes`, as "NAME=value".
-std::vector<std::string> ChildEnvironment(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
+std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    bool replaced = false;
-    for (const auto& [name, value] : changes) {
-      replaced |= text.substr(0, text.find('=')) == name;
-    }
-    if (!replaced) result.emplace_back(text);
+    const std::string text = *entry;
+    if (!changes.contains(text.substr(0, text.find('=')))) result.push_back(text);
   }
   for (const auto& [name, value] : changes) result.push_back(absl::StrCat(name, "=", value));
   return result;
 }
-
-// A file descriptor with an owner that closes it.
-class ScopedFd {
- public:
-  explicit ScopedFd(int fd = -1) : fd_(fd) {}
-  ~ScopedFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ScopedFd(const ScopedFd&) = delete;
-  ScopedFd& operator=(const ScopedFd&) = delete;
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // The child's part between fork and exec. Only async-signal-safe calls, since other threads of the
 // parent may have held any lock. `failure_fd` carries the reason of a failure to the parent; a
@@ -89,14 +69,15 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
     return Unavailable("cannot start ", options.name, " (", options.argv[0],
                        "): ", ErrorText(error));
   };
-  ScopedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ScopedFd log_fd(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  Descriptor null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Descriptor log_fd(
+      open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (null_fd.get() < 0 || log_fd.get() < 0) return failed(errno);
   int output[2], failure[2];
   if (pipe2(output, O_CLOEXEC) != 0) return failed(errno);
-  ScopedFd output_read(output[0]), output_write(output[1]);
+  Descriptor output_read(output[0]), output_write(output[1]);
   if (pipe2(failure, O_CLOEXEC) != 0) return failed(errno);
-  ScopedFd failure_read(failure[0]), failure_write(failure[1]);
+  Descriptor failure_read(failure[0]), failure_write(failure[1]);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -105,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
     BecomeChild(parent, argv.data(), envp.data(), null_fd.get(), output_write.get(), log_fd.get(),
                 failure_write.get());
   }
-  close(failure_write.Release());
+  failure_write.Close();
   int error = 0;
   ssize_t got;
   do {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,10 +15,10 @@
 namespace longwave {
 
 struct ProcessOptions {
-  std::string name;                                              // for people: "worker-2"
-  std::vector<std::string> argv;                                 // argv[0] is the program's path
-  std::string log_file;                                          // receives standard error
-  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
+  std::string name;                                // for people: "worker-2"
+  std::vector<std::string> argv;                   // argv[0] is the program's path
+  std::string log_file;                            // receives standard error
+  std::map<std::string, std::string> environment;  // added to this process's
 };
 
 // A child process whose standard output is read as lines. The child has a process group of its own,

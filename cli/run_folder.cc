@@ -5,16 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "cli/json_text.h"
 #include "cli/summary.h"
 #include "common/base/errors.h"
-#include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -53,16 +51,6 @@ absl::Status Take(const std::string& path) {
   return absl::OkStatus();
 }
 
-// A unique name.
-std::string TemporaryBeside(const std::string& path) {
-  return absl::StrCat(path, ".", absl::Hex(RandomWord(), absl::kZeroPad16), ".tmp");
-}
-absl::StatusOr<std::FILE*> MakeFile(const std::string& temporary, const std::string& path) {
-  std::FILE* const file = std::fopen(temporary.c_str(), "wbx");
-  if (file == nullptr) return FileError("write", path, errno);
-  return file;
-}
-
 }  // namespace
 
 std::string RunName(const RunConfig& config, absl::Time now) {
@@ -98,8 +86,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   }
   std::ifstream file(folder.summary_file());
   const nlohmann::json summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const std::string outcome =
-      summary.is_object() ? summary.value("outcome", std::string()) : std::string();
+  const std::string outcome = TextAt(summary, "outcome");
   // The coordinator knows whether a failed run can resume.
   if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
     return folder;
@@ -126,31 +113,6 @@ std::string RunFolder::log_file(const std::string& process) const {
 
 std::string RunFolder::state_folder(const std::string& process) const {
   return absl::StrCat(path_, "/state/", process);
-}
-
-absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string temporary = TemporaryBeside(path);
-  LONGWAVE_ASSIGN_OR_RETURN(std::FILE* const file, MakeFile(temporary, path));
-  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-  const int write_error = errno;
-  const bool closed = std::fclose(file) == 0;
-  int error = written ? errno : write_error;
-  if (written && closed) {
-    if (std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
-    error = errno;
-  }
-  std::remove(temporary.c_str());
-  return FileError("write", path, error);
-}
-
-absl::Status CheckWritable(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return FileError("write", path, EISDIR);
-  const std::string temporary = TemporaryBeside(path);
-  LONGWAVE_ASSIGN_OR_RETURN(std::FILE* const file, MakeFile(temporary, path));
-  std::fclose(file);
-  std::remove(temporary.c_str());
-  return absl::OkStatus();
 }
 
 }  // namespace longwave

@@ -2,7 +2,6 @@
 #define LONGWAVE_CLI_RUN_FOLDER_H_
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,7 +39,6 @@ class RunFolder {
   std::string targets_file() const { return path_ + "/prometheus-targets.json"; }
   std::string name() const;  // the folder's last component, which is the run's
   std::string security_folder() const { return path_ + "/security"; }
-  std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string log_file(const std::string& process) const;
   // Each process makes its own folder at its start.
@@ -57,11 +55,6 @@ std::string FindRunFolder(const std::string& run, const std::string& runs_dir);
 
 // The folder's name for a run.
 std::string RunName(const RunConfig& config, absl::Time now);
-
-// Writes a temporary file beside `path` and renames it, so that readers never see a part of it.
-absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
-// Whether writing will probably succeed: path is no folder, and the temporary file can be made.
-absl::Status CheckWritable(const std::string& path);
 
 }  // namespace longwave
 

@@ -1,6 +1,6 @@
 #include "cli/scrape_targets.h"
 
-#include <nlohmann/json.hpp>
+#include "cli/json_text.h"
 
 namespace longwave {
 
@@ -11,7 +11,7 @@ std::string FormatTargets(const std::string& run, const std::vector<ScrapeTarget
     groups.push_back({{"targets", nlohmann::ordered_json::array({target.address})},
                       {"labels", {{"run", run}, {"part", part}, {"process", target.process}}}});
   }
-  return groups.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return JsonText(groups);
 }
 
 }  // namespace longwave

@@ -53,9 +53,9 @@ struct Known {
   RunStatus status;
 };
 
-absl::StatusOr<Known> Ask(const StatusOptions& options) {
+absl::StatusOr<Known> Ask(const Target& target) {
   const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
+      CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   Known known;
   LONGWAVE_ASSIGN_OR_RETURN(known.config, GetConfig(*client));
   // Only the last record is requested: a long run has many.
@@ -159,10 +159,10 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
                    {"shards", shards}});
 }
 
-int RunStatusCommand(const StatusOptions& options) {
-  const absl::StatusOr<Known> known = Ask(options);
+int RunStatusCommand(const Target& target, bool json) {
+  const absl::StatusOr<Known> known = Ask(target);
   if (!known.ok()) return ExitStatus("longwave status: failed", known.status());
-  if (options.json) {
+  if (json) {
     std::fputs(FormatStatusJson(known->config, known->status).c_str(), stdout);
   } else {
     Print(known->config, known->status);

@@ -3,20 +3,14 @@
 
 #include <string>
 
+#include "cli/commands.h"
 #include "common/config/run_config.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 
-// The coordinator to query, and the caller's credentials.
-struct StatusOptions {
-  std::string address;   // host:port
-  std::string security;  // folder of credentials; empty: the run is not secured
-  bool json = false;
-};
-
 // `longwave status`: prints the coordinator's status once. Returns the exit status.
-int RunStatusCommand(const StatusOptions& options);
+int RunStatusCommand(const Target& target, bool json);
 
 // JSON for programs; docs/running.md documents the fields. `status` has the record of the last
 // round.

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 

@@ -109,8 +109,4 @@ std::string FormatSummaryJson(const Summary& summary) {
   });
 }
 
-absl::Status WriteSummary(const Summary& summary, const std::string& path) {
-  return WriteFileAtomically(path, FormatSummaryJson(summary));
-}
-
 }  // namespace longwave

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/config/run_config.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 
@@ -61,9 +61,6 @@ uint64_t StepsDone(const RunStatus& status);
 ByteCounts TotalBytes(const RunStatus& status);
 
 std::string FormatSummaryJson(const Summary& summary);
-
-// Writes `path` atomically, by renaming a finished file.
-absl::Status WriteSummary(const Summary& summary, const std::string& path);
 
 }  // namespace longwave
 

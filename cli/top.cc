@@ -21,21 +21,21 @@ namespace {
 
 constexpr absl::Duration kSilenceNoted = absl::Seconds(3);
 
-absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
+absl::StatusOr<RunPhase> Watch(const Target& target, bool plain) {
   LONGWAVE_ASSIGN_OR_RETURN(const Interrupts interrupts, Interrupts::Block());
   StatusFeed feed;
-  feed.Connect(options.address, options.security);
+  feed.Connect(target.address, target.security);
   const std::unique_ptr<CoordinatorClient> patient =
-      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
+      CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, GetConfig(*patient));
-  const std::unique_ptr<Display> display = Display::Create(options.plain);
+  const std::unique_ptr<Display> display = Display::Create(plain);
   pollfd interrupted = {interrupts.fd(), POLLIN, 0};
   do {
     feed.Refresh();
     const bool is_silent = feed.silence() > kSilenceNoted;
     display->Update({.config = &config,
                      .status = &feed.status(),
-                     .coordinator_address = options.address,
+                     .coordinator_address = target.address,
                      .elapsed_s = feed.status().seconds,
                      .note = is_silent ? "the coordinator does not answer" : ""});
   } while (!feed.has_all() &&
@@ -51,8 +51,8 @@ absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
 
 }  // namespace
 
-int RunTop(const TopOptions& options) {
-  const absl::StatusOr<RunPhase> phase = Watch(options);
+int RunTop(const Target& target, bool plain) {
+  const absl::StatusOr<RunPhase> phase = Watch(target, plain);
   if (!phase.ok()) return ExitStatus("longwave top: failed", phase.status());
   PrintLine(stdout, absl::StrCat("longwave top: the run is ", std::string(Name(*phase))));
   return *phase == RunPhase::kFailed ? 1 : 0;

@@ -27,6 +27,7 @@
 #include "cli/view.h"
 #include "cli/worker_command.h"
 #include "common/base/clock.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -134,6 +135,8 @@ class Run {
     const bool writes = verdict.outcome == RunOutcome::kFailed && !keeps_state_ && !feed_.over();
     cluster_.Stop(MonotonicNow() + (writes ? kWritingTimeout : kStopTimeout),
                   StatusFeed::kCallTimeout, last_look);
+    // Another process may take the ports, and a Prometheus would scrape it twice.
+    std::remove(folder_.targets_file().c_str());
     Show("");  // the command's last line has the failure
     display_.reset();
     Summary summary =
@@ -307,7 +310,7 @@ struct RunEnd {
   std::optional<int> signal;
 };
 
-absl::StatusOr<RunEnd> Execute(UpOptions options, Interrupts* interrupts) {
+absl::StatusOr<RunEnd> Execute(UpOptions options) {
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   std::optional<RunFolder> resumed;
   if (!options.resume.empty()) {
@@ -320,28 +323,28 @@ absl::StatusOr<RunEnd> Execute(UpOptions options, Interrupts* interrupts) {
   if (options.worker_command.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(worker_command, ParseWorkerCommand(*options.worker_command));
   }
+  // Until here a signal ends the program: a configuration or data may take any time to be read.
+  LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
   }
   const RunFolder& folder = *resumed;
-  LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(folder.config_file(), FormatConfig(config)));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
   const bool is_secured =
       IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
   const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
   LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
   Run run(options, config, folder, std::move(binaries), std::move(worker_command), credentials,
-          interrupts);
+          &interrupts);
   RunEnd ended = {.summary = run.Execute(), .run_folder = folder.path(), .signal = run.signal()};
-  LONGWAVE_RETURN_IF_ERROR(WriteSummary(ended.summary, folder.summary_file()));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.summary_file(), FormatSummaryJson(ended.summary)));
   return ended;
 }
 
 }  // namespace
 
 int RunUp(const UpOptions& options) {
-  absl::StatusOr<Interrupts> interrupts = Interrupts::Block();
-  const absl::StatusOr<RunEnd> ended =
-      interrupts.ok() ? Execute(options, &*interrupts) : interrupts.status();
+  const absl::StatusOr<RunEnd> ended = Execute(options);
   if (!ended.ok()) {
     PrintLine(stderr, absl::StrCat("longwave up: failed: ", ended.status().message()));
     return 1;

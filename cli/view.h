@@ -9,7 +9,7 @@
 #include "cli/summary.h"
 #include "cli/text.h"
 #include "common/config/run_config.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 

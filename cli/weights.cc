@@ -16,6 +16,7 @@
 #include "cli/run_folder.h"
 #include "common/base/errors.h"
 #include "common/base/figures.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -56,10 +57,10 @@ absl::Status CheckTrains(const RunStatus& run) {
       "; ", kFromFolders);
 }
 
-absl::Status WriteWeights(const WeightsOptions& options) {
-  LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.out));
+absl::Status WriteWeights(const Target& target, const std::string& file) {
+  LONGWAVE_RETURN_IF_ERROR(NewFile(file).status());
   const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
+      CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   const absl::StatusOr<RunStatus> status = client->GetStatus(std::numeric_limits<uint64_t>::max());
   if (absl::IsUnavailable(status.status())) {
     return Unavailable(status.status().message(), "; of a run that was parked or is over, ",
@@ -71,15 +72,15 @@ absl::Status WriteWeights(const WeightsOptions& options) {
   if (!run.manifest.has_value()) return Unavailable("the coordinator does not know the model yet");
   LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string name = OwnName();
-  Overrides overrides = {absl::StrCat("cluster.coordinator=", options.address)};
-  if (options.security.empty()) {
+  Overrides overrides = {absl::StrCat("cluster.coordinator=", target.address)};
+  if (target.security.empty()) {
     overrides.push_back("security.mode=off");
   } else {
     LONGWAVE_ASSIGN_OR_RETURN(
         const NewToken token,
         client->CreateToken(
             {.life = kTokenLife, .uses = 1, .subject = absl::StrCat("worker/", name)}));
-    LONGWAVE_RETURN_IF_ERROR(JoinRun(options.address, token.token, name, folder.path()).status());
+    LONGWAVE_RETURN_IF_ERROR(JoinRun(target.address, token.token, name, folder.path()).status());
     overrides.insert(overrides.end(),
                      {"security.mode=on", absl::StrCat("security.folder=", folder.path())});
   }
@@ -92,28 +93,26 @@ absl::Status WriteWeights(const WeightsOptions& options) {
   // For other runs the shards have a snapshot of the initial weights.
   if (config.run.start == "seed" && config.model.kind != "external") {
     const std::string config_file = folder.path() + "/config.yaml";
-    LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(config_file, FormatConfig(config)));
-    LONGWAVE_ASSIGN_OR_RETURN(const std::string file,
+    LONGWAVE_RETURN_IF_ERROR(WriteFile(config_file, FormatConfig(config)));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string initial,
                               MakeInitialWeights(config_file, folder.path()));
-    LONGWAVE_ASSIGN_OR_RETURN(start, ReadWeights(file, *run.manifest, layout));
+    LONGWAVE_ASSIGN_OR_RETURN(start, ReadWeights(initial, *run.manifest, layout));
   }
-  StopSignal never;
   LONGWAVE_ASSIGN_OR_RETURN(
       const PresentWeights weights,
-      FetchPresentWeights(config, name, *run.manifest, std::move(start), kPatience, &never));
+      FetchPresentWeights(config, name, *run.manifest, std::move(start), kPatience));
   LONGWAVE_RETURN_IF_ERROR(
-      WriteModel(options.out, config, *run.manifest, layout, weights.theta.data(),
+      WriteModel(file, config, *run.manifest, layout, weights.theta.data(),
                  std::min(uint64_t{weights.rounds} * config.sync.inner_steps, config.run.steps)));
-  PrintLine(stdout,
-            absl::StrCat("wrote ", options.out, ": the model after round ", weights.rounds, " of ",
-                         RoundCount(config), ", state ", FormatHash(weights.state_hash)));
+  PrintLine(stdout, absl::StrCat("wrote ", file, ": the model after round ", weights.rounds, " of ",
+                                 RoundCount(config), ", state ", FormatHash(weights.state_hash)));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int RunWeights(const WeightsOptions& options) {
-  return ExitStatus("longwave weights: failed", WriteWeights(options));
+int RunWeights(const Target& target, const std::string& file) {
+  return ExitStatus("longwave weights: failed", WriteWeights(target, file));
 }
 
 }  // namespace longwave

@@ -3,17 +3,13 @@
 
 #include <string>
 
+#include "cli/commands.h"
+
 namespace longwave {
 
-struct WeightsOptions {
-  std::string address;   // host:port of the coordinator
-  std::string security;  // folder of an operator's credentials; empty: the run is not secured
-  std::string out = "model.safetensors";
-};
-
-// `longwave weights`: writes the current weights of a run, without disturbing it. Returns the exit
-// status.
-int RunWeights(const WeightsOptions& options);
+// `longwave weights`: writes the current weights of a run to `file`, a safetensors file, without
+// disturbing the run. The target's credentials are an operator's. Returns the exit status.
+int RunWeights(const Target& target, const std::string& file);
 
 }  // namespace longwave
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -86,16 +85,6 @@ absl::StatusOr<std::vector<std::string>> ParseWorkerCommand(std::string_view com
   }
   words.front() = *std::move(program);
   return words;
-}
-
-void SetVariable(std::string_view name, std::string value, Environment& environment) {
-  const auto place = std::find_if(environment.begin(), environment.end(),
-                                  [name](const auto& each) { return each.first == name; });
-  if (place != environment.end()) {
-    place->second = std::move(value);
-  } else {
-    environment.emplace_back(name, std::move(value));
-  }
 }
 
 }  // namespace longwave

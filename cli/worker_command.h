@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,29 +12,24 @@ namespace longwave {
 // A worker that is a command of the user's ("python train.py"). It reads its settings from its
 // environment, since its arguments are its own.
 
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
 // The variables with longwave-worker's arguments. docs/python.md lists them for people, and
 // python/longwave reads them.
-inline constexpr std::string_view kCoordinatorVariable = "LONGWAVE_COORDINATOR";  // host:port
-inline constexpr std::string_view kNameVariable = "LONGWAVE_NAME";
-inline constexpr std::string_view kStateDirVariable = "LONGWAVE_STATE_DIR";  // empty: none
-inline constexpr std::string_view kTokenVariable = "LONGWAVE_TOKEN";
-inline constexpr std::string_view kRunDirVariable = "LONGWAVE_RUN_DIR";
-inline constexpr std::string_view kWorkersVariable = "LONGWAVE_WORKERS";  // the run needs
+inline constexpr char kCoordinatorVariable[] = "LONGWAVE_COORDINATOR";  // host:port
+inline constexpr char kNameVariable[] = "LONGWAVE_NAME";
+inline constexpr char kStateDirVariable[] = "LONGWAVE_STATE_DIR";  // empty: none
+inline constexpr char kTokenVariable[] = "LONGWAVE_TOKEN";
+inline constexpr char kRunDirVariable[] = "LONGWAVE_RUN_DIR";
+inline constexpr char kWorkersVariable[] = "LONGWAVE_WORKERS";  // the run needs
 // "off", or the folder of the worker's credentials.
-inline constexpr std::string_view kSecurityVariable = "LONGWAVE_SECURITY";
+inline constexpr char kSecurityVariable[] = "LONGWAVE_SECURITY";
 // host:port of its page for Prometheus; empty: none.
-inline constexpr std::string_view kMetricsVariable = "LONGWAVE_METRICS";
+inline constexpr char kMetricsVariable[] = "LONGWAVE_METRICS";
 
 // The command's words, split at white space, with a shell's '…', "…" and \. There is no expansion
 // and no shell, so that a signal reaches the program itself; commands with variables or pipes need
 // sh -c '…'. The first word becomes the program's path. Errors: InvalidArgument (no word, an
 // unclosed quotation mark), NotFound (no such program in PATH).
 absl::StatusOr<std::vector<std::string>> ParseWorkerCommand(std::string_view command);
-
-// Sets name=value in the environment, replacing any other value.
-void SetVariable(std::string_view name, std::string value, Environment& environment);
 
 }  // namespace longwave
 

@@ -21,7 +21,7 @@ find_program(LONGWAVE_CCACHE ccache)
 if(LONGWAVE_CCACHE)
   # Checkouts in different folders share the cache.
   set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
-    CCACHE_NOHASHDIR=true "${LONGWAVE_CCACHE}")
+    CCACHE_NOHASHDIR=true CCACHE_SLOPPINESS=pch_defines,time_macros "${LONGWAVE_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})

@@ -1,6 +1,5 @@
 // longwave-server: the coordinator of a run, or one of its shards (aggregation servers).
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -13,8 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/print.h"
@@ -61,15 +62,13 @@ void SayHealth(const std::string& address) {
   if (!address.empty()) Log(LogLevel::kInfo, absl::StrCat("health ", address));
 }
 
-// A shard's flag on a coordinator's command line is a mistake.
-absl::Status CheckFlags(const Flags& flags) {
-  if (flags.role == "shard") return absl::OkStatus();
-  for (const auto& [flag, given] :
-       {std::pair{"--advertise", !flags.advertise.empty()},
-        std::pair{"--control-listen", !flags.control_listen.empty()},
-        std::pair{"--control-advertise", !flags.control_advertise.empty()},
-        std::pair{"--stay-when-done", flags.stay_when_done}}) {
-    if (given) return InvalidArgument(flag, " is a flag of --role=shard alone");
+// An option of the other role is a mistake. The descriptions begin with the role where there is
+// one.
+absl::Status CheckRole(const CLI::App& app, const std::string& role) {
+  const std::string other = role == "shard" ? "coordinator" : "shard";
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0 && absl::StartsWith(option->get_description(), other + ": "))
+      return InvalidArgument(option->get_name(), " is an option of --role=", other, " alone");
   }
   return absl::OkStatus();
 }
@@ -135,23 +134,12 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
 }
 
 absl::Status Run(const Flags& flags, std::stop_token stop) {
-  LONGWAVE_RETURN_IF_ERROR(CheckFlags(flags));
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(flags.config_path, flags.overrides));
   return flags.role == "shard" ? RunShard(flags, config, std::move(stop))
                                : RunCoordinator(flags, config, std::move(stop));
 }
 
-// Every connection takes a file descriptor, a stranger's too, so the soft limit rises to the hard
-// one.
-void RaiseFileLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int Main(int argc, char** argv) {
-  RaiseFileLimit();
   signal(SIGPIPE, SIG_IGN);  // a reader of the first lines may close the pipe
   signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes an error of the write, like a full disk
   Flags flags;
@@ -191,11 +179,13 @@ int Main(int argc, char** argv) {
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "shard: stay when the run is over, until told to end");
   const CLI::Option* const shard =
-      app.add_option("--shard", flags.shard, "the shard's index, from 0");
+      app.add_option("--shard", flags.shard, "shard: its index, from 0");
   app.add_option("--coordinator", flags.coordinator,
                  "shard: host:port, instead of cluster.coordinator");
   if (const auto status = ParseCommandLine(&app, argc, argv, "error: ")) return *status;
   flags.has_shard = shard->count() > 0;
+  if (const absl::Status status = CheckRole(app, flags.role); !status.ok())
+    return ExitStatus("error", status);
 
   std::stop_source stop;
   const Termination termination(
@@ -210,5 +200,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   longwave::KeepFreedMemory();
+  longwave::RaiseFileLimit();
   return longwave::Main(argc, argv);
 }

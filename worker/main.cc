@@ -26,6 +26,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/descriptor.h"
+#include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -204,8 +206,8 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
   std::filesystem::create_directories(run_dir, error);
   if (!error && access(run_dir.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
   if (!error) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--run-dir: got ", run_dir, ", wanted a folder to write to: ", error.message()));
+  return InvalidArgument("--run-dir: got ", run_dir,
+                         ", wanted a folder to write to: ", error.message());
 }
 
 // For --stay-when-done: waits for a signal.
@@ -245,7 +247,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
                               ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   }
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
-  const absl::Status fits = CheckFit(config, !flags.state_dir.empty(), manifest, device);
+  // Agreed upon, since the ranks' devices may have unlike memory left.
+  const absl::Status fits =
+      ranks.Agree(CheckFit(config, !flags.state_dir.empty(), manifest, device));
   if (!fits.ok() && ParameterCount(manifest) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
                             MemberPlace::Open({.config = config,
@@ -380,5 +384,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   longwave::KeepFreedMemory();
+  longwave::RaiseFileLimit();
   return longwave::Main(argc, argv);
 }

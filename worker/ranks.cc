@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
@@ -51,8 +51,7 @@ absl::Status Ranks::Agree(const absl::Status& mine) const {
   LONGWAVE_RETURN_IF_ERROR(mine);
   LONGWAVE_RETURN_IF_ERROR(all.status());
   for (size_t r = 0; r < all->size(); ++r) {
-    if (!(*all)[r].empty())
-      return absl::AbortedError(absl::StrCat("rank ", r, " of this node: ", (*all)[r]));
+    if (!(*all)[r].empty()) return Aborted("rank ", r, " of this node: ", (*all)[r]);
   }
   return absl::OkStatus();
 }
@@ -65,9 +64,8 @@ absl::Status Ranks::AgreeOnDevice(const absl::StatusOr<Device>& mine) const {
       node_->link().AllGather(mine->ops->on_device ? "cuda" : "cpu", kStartPatience));
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r] != all[0]) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", r, " of this node computes on ", all[r], " and rank 0 on ", all[0],
-                       ", wanted one kind of train.device for all"));
+      return FailedPrecondition("rank ", r, " of this node computes on ", all[r], " and rank 0 on ",
+                                all[0], ", wanted one kind of train.device for all");
     }
   }
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"
@@ -46,16 +46,16 @@ class LinePrinter {
 
 absl::Status WriteText(const TextOptions& options) {
   if (options.prompt.empty()) {
-    return absl::InvalidArgumentError("--prompt: got nothing, wanted a byte or more to go on with");
+    return InvalidArgument("--prompt: got nothing, wanted a byte or more to go on with");
   }
   if (!(options.sampling.temperature >= 0)) {
-    return absl::InvalidArgumentError("--temperature: wanted 0 or more");
+    return InvalidArgument("--temperature: got ", options.sampling.temperature,
+                           ", wanted 0 or more");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const ModelSection model, ReadGpt2Config(options.folder));
   if (model.vocabulary != kByteVocabulary) {
-    return absl::UnimplementedError(
-        absl::StrCat("got a model of ", model.vocabulary, " tokens, wanted one of ",
-                     kByteVocabulary, " bytes: only its tokenizer can write what it says"));
+    return Unimplemented("got a model of ", model.vocabulary, " tokens, wanted one of ",
+                         kByteVocabulary, " bytes: only its tokenizer can write what it says");
   }
   // Larger models get several threads.
   const double share = ModelParameterCount(model) / kParametersOfAThread;

@@ -4,8 +4,11 @@
 
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
 #include "common/config/model_shape.h"
 #include "common/wire/payload.h"
+#include "worker/data/data_files.h"
 #include "worker/data/dataset.h"
 #include "worker/models/memory.h"
 
@@ -18,6 +21,13 @@ double RoundBytes(const PayloadFormat& format, double parameter_count) {
   const absl::StatusOr<PayloadLayout> layout = PayloadLayout::Create(format, {&tile, 1});
   if (!layout.ok()) return 0;
   return static_cast<double>(layout->bytes() - kPayloadHeadBytes) / tile * parameter_count;
+}
+
+// Of data whose kind only the run knows.
+absl::Status CheckFiles(const std::string& path) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, DataFiles(path));
+  if (!files.empty()) return absl::OkStatus();
+  return NotFound("data: ", path, " has no files; wanted the data to train on");
 }
 
 }  // namespace
@@ -41,7 +51,10 @@ Needs NeedsOf(const RunConfig& config) {
   return needs;
 }
 
-Readings Examine(const Patient& patient, const Needs& needs) {
+std::vector<Finding> Examine(const Patient& patient) {
+  Needs needs = patient.config ? NeedsOf(*patient.config) : Needs();
+  if (!patient.device.empty()) needs.device = patient.device;
+  if (patient.ranks > 0) needs.ranks = patient.ranks;
   Readings readings{
       .driver = MeasureDriver(),
       // Another check reports whether a wanted GPU is usable; this one, whether the worker starts.
@@ -49,10 +62,14 @@ Readings Examine(const Patient& patient, const Needs& needs) {
           MeasureWorker(patient.binaries, needs.device == "cpu" ? "cpu" : "auto", needs.ranks),
       .disk = MeasureDisk(patient.state_dir),
       .memory = ReadMachineMemory()};
-  if (patient.config) readings.data = CheckDataset(patient.config->data, patient.config->model);
+  if (patient.config) {
+    readings.data = CheckDataset(patient.config->data, patient.config->model);
+  } else if (!patient.data.empty()) {
+    readings.data = CheckFiles(patient.data);
+  }
   if (!patient.coordinator.empty())
     readings.coordinator = MeasureCoordinator(patient.coordinator, patient.credentials);
-  return readings;
+  return CheckAll(readings, needs);
 }
 
 }  // namespace longwave

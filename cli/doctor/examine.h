@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/doctor/checks.h"
 #include "cli/doctor/readings.h"
 #include "common/config/run_config.h"
 
@@ -16,10 +18,13 @@ struct Patient {
   std::string coordinator;          // host:port; empty: no links are measured
   std::string credentials;          // folder of a member's; empty: none
   std::optional<RunConfig> config;  // with this machine's own device and data
+  std::string data;                 // requested; empty: the run's. For a machine without config
+  std::string device;               // requested; empty: the run's, or auto
+  uint32_t ranks = 0;               // requested; 0: the run's, or 1
 };
 
-// Takes all readings one after the other, so that none disturbs another.
-Readings Examine(const Patient& patient, const Needs& needs);
+// Takes all readings one after the other, so that none disturbs another, and checks them.
+std::vector<Finding> Examine(const Patient& patient);
 
 // The requirements of a worker of the run.
 Needs NeedsOf(const RunConfig& config);

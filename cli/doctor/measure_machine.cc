@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/programs/programs.h"
 #include "common/base/clock.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -118,12 +119,10 @@ absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder) {
   reading.free_bytes =
       static_cast<double>(file_system.f_bavail) * static_cast<double>(file_system.f_frsize);
   std::string file = there / ".longwave-doctor-XXXXXX";
-  const int fd = mkostemp(file.data(), O_CLOEXEC);
-  if (fd < 0) return DiskError(there, "cannot be written to");
-  const absl::Status timed = TimeWrites(fd, there, reading.free_bytes, &reading);
-  close(fd);
-  unlink(file.c_str());
-  LONGWAVE_RETURN_IF_ERROR(timed);
+  const Descriptor fd(mkostemp(file.data(), O_CLOEXEC));
+  if (fd.get() < 0) return DiskError(there, "cannot be written to");
+  unlink(file.c_str());  // now, so that a process that is ended leaves no file
+  LONGWAVE_RETURN_IF_ERROR(TimeWrites(fd.get(), there, reading.free_bytes, &reading));
   return reading;
 }
 

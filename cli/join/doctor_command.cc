@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "cli/doctor/checks.h"
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
 #include "cli/join/join.h"
@@ -20,7 +19,11 @@ namespace longwave {
 namespace {
 
 absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
-  Patient patient{.coordinator = options.address, .credentials = options.security};
+  Patient patient{.coordinator = options.address,
+                  .credentials = options.security,
+                  .data = options.data,
+                  .device = options.device,
+                  .ranks = options.ranks};
   LONGWAVE_ASSIGN_OR_RETURN(patient.binaries, OwnFolder());
   if (!options.state_dir.empty()) {
     const JoinedFolder folder(options.state_dir);
@@ -47,11 +50,7 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
 int RunDoctorCommand(const DoctorOptions& options) {
   const absl::StatusOr<Patient> patient = PatientOf(options);
   if (!patient.ok()) return ExitStatus("longwave doctor", patient.status());
-  Needs needs;
-  if (patient->config) needs = NeedsOf(*patient->config);
-  if (!options.device.empty()) needs.device = options.device;
-  if (options.ranks > 0) needs.ranks = options.ranks;
-  const std::vector<Finding> findings = CheckAll(Examine(*patient, needs), needs);
+  const std::vector<Finding> findings = Examine(*patient);
   if (options.json) {
     std::printf("%s\n", ReportJson(findings).c_str());
   } else {

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "cli/doctor/checks.h"
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
 #include "cli/programs/programs.h"
@@ -91,17 +90,18 @@ absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& fol
 // Examines the machine, prints the findings, and returns whether none failed.
 absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folder,
                            const std::string& binaries, bool is_joined) {
-  Patient patient{.binaries = binaries, .state_dir = folder.path(), .coordinator = options.address};
+  Patient patient{.binaries = binaries,
+                  .state_dir = folder.path(),
+                  .coordinator = options.address,
+                  .data = options.data,
+                  .device = options.device,
+                  .ranks = options.ranks};
   if (is_joined) {
     patient.credentials = folder.security_folder();
     LONGWAVE_ASSIGN_OR_RETURN(patient.config,
                               LoadConfig(folder.config_file(), WorkerOverrides(options, folder)));
   }
-  Needs needs;
-  if (patient.config) needs = NeedsOf(*patient.config);
-  if (!options.device.empty()) needs.device = options.device;
-  if (options.ranks > 0) needs.ranks = options.ranks;
-  const std::vector<Finding> findings = CheckAll(Examine(patient, needs), needs);
+  const std::vector<Finding> findings = Examine(patient);
   for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   return Worst(findings) != Finding::Verdict::kFailed;
 }
@@ -214,6 +214,10 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
   LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> known, folder.Load());
   if (!known) {
     if (!token.empty()) return Redeem(options, folder, token);
+    if (!options.token_file.empty()) {
+      return InvalidArgument("--token-file: got no token in ", Quotable(options.token_file),
+                             ", wanted what `longwave token create` printed");
+    }
     return FailedPrecondition(
         "nobody has joined in ", folder.path(),
         " yet: wanted --token T, of `longwave token create` at the coordinator");

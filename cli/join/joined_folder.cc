@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/json_text.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/security/credentials.h"
 
@@ -34,11 +35,7 @@ absl::StatusOr<std::optional<Joined>> JoinedFolder::Load() const {
   if (absl::IsNotFound(text.status())) return std::nullopt;
   LONGWAVE_RETURN_IF_ERROR(text.status());
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto word = [&json](const char* key) -> std::string {
-    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return "";
-    return json[key].get<std::string>();
-  };
-  Joined joined{.coordinator = word("coordinator"), .name = word("name")};
+  Joined joined{.coordinator = TextAt(json, "coordinator"), .name = TextAt(json, "name")};
   if (joined.coordinator.empty() || joined.name.empty()) {
     return InvalidArgument(joined_file(),
                            ": got no \"coordinator\" and \"name\" in it, wanted what "
@@ -50,12 +47,13 @@ absl::StatusOr<std::optional<Joined>> JoinedFolder::Load() const {
 absl::Status JoinedFolder::Save(const Joined& joined, const std::string& configuration,
                                 const std::string& manifest) const {
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(path_));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(config_file(), configuration, Secrecy::kPublic));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(config_file(), configuration, kPublicFile));
   if (!manifest.empty())
-    LONGWAVE_RETURN_IF_ERROR(WriteTextFile(manifest_file(), manifest, Secrecy::kPublic));
-  const nlohmann::ordered_json json = {{"coordinator", joined.coordinator}, {"name", joined.name}};
+    LONGWAVE_RETURN_IF_ERROR(WriteFile(manifest_file(), manifest, kPublicFile));
   // Written last, so that its presence proves the others.
-  return WriteTextFile(joined_file(), json.dump(2) + "\n", Secrecy::kPublic);
+  return WriteFile(joined_file(),
+                   JsonText({{"coordinator", joined.coordinator}, {"name", joined.name}}),
+                   kPublicFile);
 }
 
 }  // namespace longwave

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "common/base/clock.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 
 namespace longwave {
@@ -45,33 +46,34 @@ absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Du
   const std::vector<char*> argv = PointersTo(command);
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  const Descriptor read_end(pipe_fds[0]);
+  Descriptor write_end(pipe_fds[1]);
   const pid_t child = fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "fork");
   if (child == 0) {
-    dup2(pipe_fds[1], STDOUT_FILENO);
-    dup2(pipe_fds[1], STDERR_FILENO);
+    dup2(write_end.get(), STDOUT_FILENO);
+    dup2(write_end.get(), STDERR_FILENO);
     execv(argv[0], argv.data());
     const char* const why = std::strerror(errno);
     [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, why, std::strlen(why));
     _exit(127);
   }
-  close(pipe_fds[1]);
+  write_end.Close();
   Ended ended;
   const absl::Time deadline = MonotonicNow() + patience;
   char buffer[4096];
   bool in_time = true;
   while (true) {
-    pollfd readable{.fd = pipe_fds[0], .events = POLLIN, .revents = 0};
+    pollfd readable{.fd = read_end.get(), .events = POLLIN, .revents = 0};
     const int64_t left_ms = absl::ToInt64Milliseconds(deadline - MonotonicNow());
     in_time = left_ms > 0;
     if (!in_time) break;
     if (poll(&readable, 1, static_cast<int>(left_ms)) < 0 && errno == EINTR) continue;
     if (readable.revents == 0) continue;
-    const ssize_t count = read(pipe_fds[0], buffer, sizeof buffer);
+    const ssize_t count = read(read_end.get(), buffer, sizeof buffer);
     if (count <= 0) break;
     if (ended.output.size() < kOutputBytesMax) ended.output.append(buffer, count);
   }
-  close(pipe_fds[0]);
   if (!in_time) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

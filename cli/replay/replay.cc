@@ -21,7 +21,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/config/model_shape.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
 #include "worker/weights/weights_file.h"

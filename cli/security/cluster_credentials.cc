@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/security/certificates.h"
 #include "common/security/credentials.h"
 
 namespace longwave {
@@ -24,26 +26,14 @@ std::string ClusterCredentials::operator_folder() const {
   return is_on() ? FolderOf("operator") : "";
 }
 
-absl::StatusOr<std::unique_ptr<Authority>> ClusterCredentials::MakeAuthority(absl::Time now) const {
-  const std::string folder = FolderOf("authority");
-  // A resumed run keeps its authority, since workers that joined have its certificates.
-  if (auto known = LoadAuthority(folder); !absl::IsNotFound(known.status())) return known;
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
-                            Authority::Make("longwave authority", now));
-  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(folder, "/", kAuthorityKeyFile),
-                                         authority->key(), Secrecy::kSecret));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(folder, "/", kAuthorityFile),
-                                         authority->certificate(), Secrecy::kPublic));
-  return authority;
-}
-
 absl::Status ClusterCredentials::Make(const RunConfig& config) const {
   if (!is_on()) return absl::OkStatus();
   const absl::Time now = absl::Now();
   const absl::Duration life = absl::Seconds(config.security.certificate_life_s);
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder_));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority, MakeAuthority(now));
+  // A resumed run keeps its authority, since workers that joined have its certificates.
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                            LoadOrMakeAuthority(FolderOf("authority"), now));
   const auto make = [&](const std::string& process, const Identity& identity,
                         const std::vector<std::string>& hosts,
                         absl::Duration for_long) -> absl::Status {

@@ -1,15 +1,11 @@
 #ifndef LONGWAVE_CLI_SECURITY_CLUSTER_CREDENTIALS_H_
 #define LONGWAVE_CLI_SECURITY_CLUSTER_CREDENTIALS_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "common/config/run_config.h"
-#include "common/security/certificates.h"
 
 namespace longwave {
 
@@ -32,9 +28,6 @@ class ClusterCredentials {
   std::string operator_folder() const;  // empty: not secured
 
  private:
-  // The folder's authority, or a new one.
-  absl::StatusOr<std::unique_ptr<Authority>> MakeAuthority(absl::Time now) const;
-
   std::string folder_;
 };
 

@@ -1,7 +1,9 @@
 #include "cli/security/member_commands.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -24,25 +26,25 @@
 namespace longwave {
 namespace {
 
-absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions& options) {
-  if (!IsHostPort(options.address)) {
-    return InvalidArgument("got ", Quotable(options.address),
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const Target& target) {
+  if (!IsHostPort(target.address)) {
+    return InvalidArgument("got ", Quotable(target.address),
                            ", wanted host:port of the coordinator");
   }
-  if (options.security.empty()) {
+  if (target.security.empty()) {
     return InvalidArgument(
         "wanted --security FOLDER, an operator's credentials: `operator` in the coordinator's own "
         "folder, or of `longwave certificate make --role operator`");
   }
   const absl::Time now = absl::Now();
   const absl::Status as_operator =
-      CheckCredentials(options.security, OperatorIdentity(), now).status();
+      CheckCredentials(target.security, OperatorIdentity(), now).status();
   // The coordinator's own folder gives the same rights: an operator has no other in its pod.
   if (!as_operator.ok() &&
-      !CheckCredentials(options.security, CoordinatorIdentity(), now).status().ok()) {
+      !CheckCredentials(target.security, CoordinatorIdentity(), now).status().ok()) {
     return as_operator;
   }
-  return CoordinatorClient::Connect(options.address, absl::Seconds(10), options.security);
+  return CoordinatorClient::Connect(target.address, absl::Seconds(10), target.security);
 }
 
 // Quotes a word for a shell, since names may have blanks and quotes.
@@ -53,7 +55,7 @@ std::string ForShell(const std::string& word) {
   return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOptions& token) {
+absl::Status CreateToken(const Target& target, const TokenCreateOptions& token) {
   TokenWish wish{.uses = token.uses};
   if (!absl::ParseDuration(token.life, &wish.life)) {
     return InvalidArgument("--life: got ", Quotable(token.life), ", wanted a duration such as 30m");
@@ -62,7 +64,7 @@ absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOption
     return InvalidArgument("got --name and --shard, wanted one of them at most");
   wish.subject =
       token.shard >= 0 ? absl::StrCat("shard/", token.shard) : absl::StrCat("worker/", token.name);
-  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
   LONGWAVE_ASSIGN_OR_RETURN(const NewToken made, client->CreateToken(wish));
   PrintLine(stdout, made.token);
   return absl::OkStatus();
@@ -70,14 +72,14 @@ absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOption
 
 std::string StateOf(const TokenStatus& token) {
   if (token.revoked) return "revoked";
-  if (token.expires_in <= absl::ZeroDuration()) return "expired";
+  if (token.expires_in_seconds <= 0) return "expired";
   if (token.used >= token.uses) return "used up";
-  return absl::StrCat("good for ",
-                      absl::FormatDuration(absl::Floor(token.expires_in, absl::Seconds(1))));
+  const absl::Duration left = absl::Seconds(token.expires_in_seconds);
+  return absl::StrCat("good for ", absl::FormatDuration(absl::Floor(left, absl::Seconds(1))));
 }
 
-absl::Status ListTokens(const OperatorOptions& options) {
-  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+absl::Status ListTokens(const Target& target) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
   LONGWAVE_ASSIGN_OR_RETURN(const TokenList list, client->ListTokens());
   PrintLine(stdout,
             absl::StrFormat("%-12s %-20s %9s  %-20s %s", "id", "for", "used", "state", "joined"));
@@ -91,22 +93,35 @@ absl::Status ListTokens(const OperatorOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status RevokeToken(const OperatorOptions& options, const std::string& id) {
-  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+absl::Status RevokeToken(const Target& target, const std::string& id) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
   return client->RevokeToken(id);
 }
 
-absl::Status Expel(const OperatorOptions& options, const std::string& worker, bool undo,
-                   bool whole) {
-  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+// Whether the run had no worker of that name. A name that was misspelt leaves its worker in the
+// run.
+bool HasNever(const std::string& worker, CoordinatorClient& client) {
+  const absl::StatusOr<RunStatus> run = client.GetStatus(std::numeric_limits<uint64_t>::max());
+  return run.ok() && std::ranges::none_of(run->members, [&worker](const MemberStatus& member) {
+           return member.member.name == worker;
+         });
+}
+
+absl::Status Expel(const Target& target, const std::string& worker, bool undo, bool whole) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
   LONGWAVE_ASSIGN_OR_RETURN(const Expulsion expulsion, client->Expel(worker, undo, whole));
-  PrintLine(stdout, DescribeExpulsion(options, worker, undo, expulsion));
+  PrintLine(stdout, DescribeExpulsion(target, worker, undo, expulsion));
+  if (!undo && expulsion.revoked.empty() && HasNever(worker, *client)) {
+    PrintLine(
+        stdout,
+        "nobody has taken part under that name: `longwave status` shows the names of workers");
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::string DescribeExpulsion(const OperatorOptions& options, const std::string& worker, bool undo,
+std::string DescribeExpulsion(const Target& target, const std::string& worker, bool undo,
                               const Expulsion& expulsion) {
   if (undo) return absl::StrCat(worker, " may join again, with a new token");
   std::string text = absl::StrCat("expelled ", worker);
@@ -121,25 +136,25 @@ std::string DescribeExpulsion(const OperatorOptions& options, const std::string&
                   "names and take part still. To expel them too:");
   for (const std::string& name : expulsion.also_joined) {
     // The separator "--" permits a name that begins with "-".
-    absl::StrAppend(&text, "\n  longwave expel ", options.address, " --security ",
-                    ForShell(options.security), " -- ", ForShell(name));
+    absl::StrAppend(&text, "\n  longwave expel ", target.address, " --security ",
+                    ForShell(target.security), " -- ", ForShell(name));
   }
   if (expulsion.also_joined.size() >= kAlsoJoinedMax)
     absl::StrAppend(&text, "\nand perhaps more: longwave token list shows who joined with what");
   return text;
 }
 
-int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token) {
-  return ExitStatus("longwave token create", CreateToken(options, token));
+int CreateTokenCommand(const Target& target, const TokenCreateOptions& token) {
+  return ExitStatus("longwave token create", CreateToken(target, token));
 }
-int ListTokensCommand(const OperatorOptions& options) {
-  return ExitStatus("longwave token list", ListTokens(options));
+int ListTokensCommand(const Target& target) {
+  return ExitStatus("longwave token list", ListTokens(target));
 }
-int RevokeTokenCommand(const OperatorOptions& options, const std::string& id) {
-  return ExitStatus("longwave token revoke", RevokeToken(options, id));
+int RevokeTokenCommand(const Target& target, const std::string& id) {
+  return ExitStatus("longwave token revoke", RevokeToken(target, id));
 }
-int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole) {
-  return ExitStatus("longwave expel", Expel(options, worker, undo, whole));
+int ExpelCommand(const Target& target, const std::string& worker, bool undo, bool whole) {
+  return ExitStatus("longwave expel", Expel(target, worker, undo, whole));
 }
 
 }  // namespace longwave

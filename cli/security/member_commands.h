@@ -4,17 +4,13 @@
 #include <cstdint>
 #include <string>
 
-#include "common/rpc/admission.h"
+#include "cli/commands.h"
+#include "common/control/control.h"
 
 namespace longwave {
 
-// An operator's commands to a coordinator, with the credentials of a folder. Each returns an exit
-// status and prints the reason for a failure on standard error.
-
-struct OperatorOptions {
-  std::string address;   // host:port of the coordinator
-  std::string security;  // folder
-};
+// An operator's commands to a coordinator. Each returns an exit status and prints the reason for a
+// failure on standard error.
 
 struct TokenCreateOptions {
   std::string life = "1h";
@@ -23,14 +19,14 @@ struct TokenCreateOptions {
   int64_t shard = -1;  // -1: not for a shard
 };
 // Prints only the token, for scripts.
-int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token);
-int ListTokensCommand(const OperatorOptions& options);
-int RevokeTokenCommand(const OperatorOptions& options, const std::string& id);
+int CreateTokenCommand(const Target& target, const TokenCreateOptions& token);
+int ListTokensCommand(const Target& target);
+int RevokeTokenCommand(const Target& target, const std::string& id);
 // The result in a line, the other names that the worker's tokens admitted, and how to expel those.
-std::string DescribeExpulsion(const OperatorOptions& options, const std::string& worker, bool undo,
+std::string DescribeExpulsion(const Target& target, const std::string& worker, bool undo,
                               const Expulsion& expulsion);
 // whole: also expels the other workers that the certificate names.
-int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole);
+int ExpelCommand(const Target& target, const std::string& worker, bool undo, bool whole);
 
 }  // namespace longwave
 

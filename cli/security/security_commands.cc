@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -8,20 +7,20 @@
 #include "cli/security/certificate_command.h"
 #include "cli/security/member_commands.h"
 #include "common/base/print.h"
+#include "common/command_line/command_line.h"
 
 namespace longwave {
 
 namespace {
 
 struct Options {
-  OperatorOptions target;
+  Target target;
   TokenCreateOptions token;
   std::string token_id;
   std::string worker;
   bool undo = false;
   bool whole = false;  // --all-of-it
   CertificateMakeOptions make;
-  std::vector<std::string> addresses;
   std::string show_folder;
 };
 
@@ -83,7 +82,8 @@ void AddSecurityCommands(CLI::App* app, Commands* commands) {
   CLI::App* const make = certificate->add_subcommand(
       "make", "Make a key and a certificate; and an authority, where none is given or there.");
   make->add_option("--folder", options->make.folder, "Gets ca.crt, tls.crt and tls.key")
-      ->required();
+      ->required()
+      ->check(NotEmpty());
   make->add_option("--authority", options->make.authority,
                    "Folder of ca.crt and ca.key; otherwise --folder has them");
   make->add_option("--role", options->make.roles,
@@ -91,19 +91,19 @@ void AddSecurityCommands(CLI::App* app, Commands* commands) {
                    "repeated; none: an "
                    "authority alone")
       ->allow_extra_args(false);
-  make->add_option("--dns", options->make.hosts, "A name it is reached by")
+  make->add_option("--dns", options->make.names, "A name it is reached by")
       ->allow_extra_args(false);
-  make->add_option("--ip", options->addresses, "An address it is reached by")
+  make->add_option("--ip", options->make.addresses, "An address it is reached by")
       ->allow_extra_args(false);
   make->add_option("--life", options->make.life, "How long it is good")->capture_default_str();
   commands->emplace_back(make, [options] {
-    CertificateMakeOptions made = options->make;
-    made.hosts.insert(made.hosts.end(), options->addresses.begin(), options->addresses.end());
-    return ExitStatus("longwave certificate make", MakeCertificate(made));
+    return ExitStatus("longwave certificate make", MakeCertificate(options->make));
   });
   CLI::App* const show =
       certificate->add_subcommand("show", "Show what a folder's credentials say.");
-  show->add_option("folder", options->show_folder, "Folder of tls.crt")->required();
+  show->add_option("folder", options->show_folder, "Folder of tls.crt")
+      ->required()
+      ->check(NotEmpty());
   commands->emplace_back(show, [options] { return Show(options->show_folder); });
 }
 

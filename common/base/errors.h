@@ -25,6 +25,7 @@ const Part& ErrorPart(const Part& part) {
   }
 LONGWAVE_DEFINE_ERROR_(Aborted)
 LONGWAVE_DEFINE_ERROR_(AlreadyExists)
+LONGWAVE_DEFINE_ERROR_(Cancelled)
 LONGWAVE_DEFINE_ERROR_(DataLoss)
 LONGWAVE_DEFINE_ERROR_(FailedPrecondition)
 LONGWAVE_DEFINE_ERROR_(Internal)
@@ -35,6 +36,8 @@ LONGWAVE_DEFINE_ERROR_(PermissionDenied)
 LONGWAVE_DEFINE_ERROR_(ResourceExhausted)
 LONGWAVE_DEFINE_ERROR_(Unauthenticated)
 LONGWAVE_DEFINE_ERROR_(Unavailable)
+LONGWAVE_DEFINE_ERROR_(Unimplemented)
+LONGWAVE_DEFINE_ERROR_(Unknown)
 #undef LONGWAVE_DEFINE_ERROR_
 
 // The status with "WHAT: " before its message; OK stays.

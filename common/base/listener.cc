@@ -32,6 +32,8 @@ uint32_t PortOf(int fd) {
   return ntohs(port);
 }
 
+bool IsNotHere(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
 }  // namespace
 
 Listener& Listener::operator=(Listener&& other) noexcept {
@@ -80,15 +82,20 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address) {
     return InvalidArgument(cannot(absl::StrCat("the host: ", gai_strerror(error))));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  Listener listener(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), host);
-  switch (const int error = listener.Listen(*found); error) {
-    case 0:
-      return listener;
+  int error = EADDRNOTAVAIL;
+  // A name may have addresses of both families on a machine that has one.
+  for (const addrinfo* one = found; one != nullptr && IsNotHere(error); one = one->ai_next) {
+    Listener listener(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), host);
+    error = listener.Listen(*one);
+    if (error == 0) return listener;
+  }
+  switch (error) {
     case EADDRINUSE:
       return Unavailable(cannot("the port is in use (wanted a free one; port 0 picks one)"));
     case EACCES:
       return PermissionDenied(cannot("this user may not (ports below 1024 are the system's)"));
     case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
       return InvalidArgument(cannot("the host is not an address of this machine"));
     default:
       return Unavailable(cannot(std::strerror(error)));

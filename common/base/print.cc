@@ -1,5 +1,8 @@
 #include "common/base/print.h"
 
+#include <cerrno>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/utf8.h"
 
@@ -15,6 +18,12 @@ int ExitStatus(const char* command, const absl::Status& status) {
   if (status.ok()) return 0;
   PrintLine(stderr, absl::StrCat(command, ": ", status.message()));
   return 1;
+}
+
+int CheckOutput(const std::string& program, int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  PrintLine(stderr, program + ": cannot write the output: " + std::strerror(errno));
+  return status == 0 ? 1 : status;
 }
 
 }  // namespace longwave

@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_BASE_PRINT_H_
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -14,6 +15,10 @@ void PrintLine(std::FILE* file, std::string_view text);
 
 // A command's exit status: 0, or 1 after "command: message" on standard error.
 int ExitStatus(const char* command, const absl::Status& status);
+
+// The exit status of a program whose output is its result: `status`, or 1 after a line on standard
+// error if standard output could not be written.
+int CheckOutput(const std::string& program, int status);
 
 }  // namespace longwave
 

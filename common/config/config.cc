@@ -32,15 +32,10 @@ struct Setting {
   std::string place;
 };
 
-absl::Status ErrorAt(const std::string& place, const std::string& sentence) {
-  return InvalidArgument(place, ": ", sentence);
-}
-
 absl::Status UnknownKey(const std::string& place, const std::string& name) {
   const std::string nearest = NearestConfigKey(name);
-  return ErrorAt(
-      place, absl::StrCat("unknown key ", Quotable(name),
-                          nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+  return InvalidArgument(place, ": unknown key ", Quotable(name),
+                         nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"));
 }
 
 // The setting of an entry; nullopt if the entry only opens a section.
@@ -50,7 +45,7 @@ absl::StatusOr<std::optional<Setting>> ToSetting(const YamlEntry& entry, std::st
   if (key == nullptr && !is_section) return UnknownKey(place, entry.key);
   const std::string wanted = is_section ? "a section of keys" : key->wanted;
   const auto refuse = [&](const std::string& got) {
-    return ErrorAt(place, absl::StrCat(entry.key, ": got ", got, ", wanted ", wanted));
+    return InvalidArgument(place, ": ", entry.key, ": got ", got, ", wanted ", wanted);
   };
   switch (entry.kind) {
     case YamlEntry::Kind::kNothing:
@@ -84,14 +79,14 @@ absl::StatusOr<std::vector<Setting>> ReadOverrides(const Overrides& overrides) {
     const std::string place = absl::StrCat("--set ", Quotable(override_text));
     const size_t equals = override_text.find('=');
     if (equals == std::string::npos) {
-      return ErrorAt(place, "wanted key=value, such as train.batch=8");
+      return InvalidArgument(place, ": wanted key=value, such as train.batch=8");
     }
-    if (equals == 0) return ErrorAt(place, "no key before the =; wanted key=value");
+    if (equals == 0) return InvalidArgument(place, ": no key before the =; wanted key=value");
     std::string name = override_text.substr(0, equals);
     if (name == "preset") name = kPresetKey;
     const ConfigKey* key = FindConfigKey(name);
     if (key == nullptr && IsConfigSection(name)) {
-      return ErrorAt(place, absl::StrCat(name, " is a section, wanted one of its keys"));
+      return InvalidArgument(place, ": ", name, " is a section, wanted one of its keys");
     }
     if (key == nullptr) return UnknownKey(place, name);
     settings.push_back({key, override_text.substr(equals + 1), place});
@@ -103,8 +98,8 @@ absl::Status Apply(const std::vector<Setting>& settings, RunConfig& config) {
   for (const Setting& setting : settings) {
     if (setting.key->set(config, setting.value)) continue;
     const std::string got = setting.value.empty() ? "nothing" : Quotable(setting.value);
-    return ErrorAt(setting.place, absl::StrCat(setting.key->name, ": got ", got, ", wanted ",
-                                               setting.key->wanted));
+    return InvalidArgument(setting.place, ": ", setting.key->name, ": got ", got, ", wanted ",
+                           setting.key->wanted);
   }
   return absl::OkStatus();
 }
@@ -177,7 +172,8 @@ absl::StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view fi
   LONGWAVE_RETURN_IF_ERROR(Apply(from_file, config));
   LONGWAVE_RETURN_IF_ERROR(Apply(from_overrides, config));
   if (const std::optional<Contradiction> found = FindContradiction(config)) {
-    return ErrorAt(PlaceOf(found->keys, from_file, from_overrides, file), found->sentence);
+    return InvalidArgument(PlaceOf(found->keys, from_file, from_overrides, file), ": ",
+                           found->sentence);
   }
   return config;
 }

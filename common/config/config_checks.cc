@@ -1,6 +1,9 @@
 #include "common/config/config_checks.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
 #include "common/config/model_shape.h"
@@ -9,142 +12,132 @@
 namespace longwave {
 namespace {
 
+// A contradiction between the keys, and its sentence's parts in a row.
+Contradiction Between(std::vector<std::string> keys, const auto&... parts) {
+  return {std::move(keys), absl::StrCat(ErrorPart(parts)...)};
+}
+
 std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
   const bool has_images = config.data.kind == "images";
   if (IsBuiltIn(config.model) && has_images != IsOfImages(config.model)) {
-    return Contradiction{
-        {"data.kind", "model.kind"},
-        absl::StrCat("data.kind: got ", config.data.kind, " with model.kind ", config.model.kind,
-                     ", wanted images for resnet and vit, text or tokens for gpt")};
+    return Between({"data.kind", "model.kind"}, "data.kind: got ", config.data.kind,
+                   " with model.kind ", config.model.kind,
+                   ", wanted images for resnet and vit, text or tokens for gpt");
   }
   if ((config.model.kind == "file") != !config.model.file.empty()) {
-    return Contradiction{
-        {"model.file", "model.kind"},
-        absl::StrCat("model.file: got \"", config.model.file, "\" with model.kind ",
-                     config.model.kind, ", wanted a path with file, and none with another")};
+    return Between({"model.file", "model.kind"}, "model.file: got \"", config.model.file,
+                   "\" with model.kind ", config.model.kind,
+                   ", wanted a path with file, and none with another");
   }
   if (config.model.kind == "resnet" && config.model.layers != 8 && config.model.layers != 18) {
-    return Contradiction{{"model.layers", "model.kind"},
-                         std::string(ResnetShapeOf(config.model).status().message())};
+    return Between({"model.layers", "model.kind"}, ResnetShapeOf(config.model).status().message());
   }
   if (config.model.kind == "vit" && config.model.image_size % config.model.patch != 0) {
-    return Contradiction{{"model.patch", "model.image_size"},
-                         std::string(ModelManifest(config.model).status().message())};
+    return Between({"model.patch", "model.image_size"},
+                   ModelManifest(config.model).status().message());
   }
   if (config.model.d_model % config.model.heads != 0) {
-    return Contradiction{
-        {"model.d_model", "model.heads"},
-        absl::StrCat("model.d_model: got ", config.model.d_model,
-                     ", wanted a multiple of model.heads (", config.model.heads, ")")};
+    return Between({"model.d_model", "model.heads"}, "model.d_model: got ", config.model.d_model,
+                   ", wanted a multiple of model.heads (", config.model.heads, ")");
   }
   const bool is_text = config.data.kind == "text";
   if (is_text && config.model.vocabulary < kByteVocabulary) {
-    return Contradiction{
-        {"model.vocabulary", "data.kind"},
-        absl::StrCat("model.vocabulary: got ", config.model.vocabulary, ", wanted at least ",
-                     kByteVocabulary, " with data.kind text, whose tokens are bytes")};
+    return Between({"model.vocabulary", "data.kind"}, "model.vocabulary: got ",
+                   config.model.vocabulary, ", wanted at least ", kByteVocabulary,
+                   " with data.kind text, whose tokens are bytes");
   }
   if (!is_text && config.data.path == "compiler-headers") {
-    return Contradiction{{"data.path", "data.kind"},
-                         absl::StrCat("data.path: got compiler-headers, which are text, wanted a "
-                                      "path with data.kind ",
-                                      config.data.kind)};
+    return Between({"data.path", "data.kind"},
+                   "data.path: got compiler-headers, which are text, wanted a "
+                   "path with data.kind ",
+                   config.data.kind);
   }
   if (config.train.activation_checkpoints && config.model.kind != "gpt" &&
       config.model.kind != "vit") {
-    return Contradiction{{"train.activation_checkpoints", "model.kind"},
-                         absl::StrCat("train.activation_checkpoints: got true with model.kind ",
-                                      config.model.kind, ", wanted gpt or vit")};
+    return Between({"train.activation_checkpoints", "model.kind"},
+                   "train.activation_checkpoints: got true with model.kind ", config.model.kind,
+                   ", wanted gpt or vit");
   }
   if (config.train.micro_batches % config.train.ranks != 0) {
-    return Contradiction{{"train.micro_batches", "train.ranks"},
-                         absl::StrCat("train.micro_batches: got ", config.train.micro_batches,
-                                      ", wanted a multiple of train.ranks (", config.train.ranks,
-                                      "), among which they are dealt")};
+    return Between({"train.micro_batches", "train.ranks"}, "train.micro_batches: got ",
+                   config.train.micro_batches, ", wanted a multiple of train.ranks (",
+                   config.train.ranks, "), among which they are dealt");
   }
   if (config.train.warmup_steps >= config.run.steps) {
-    return Contradiction{{"train.warmup_steps", "run.steps"},
-                         absl::StrCat("train.warmup_steps: got ", config.train.warmup_steps,
-                                      ", wanted fewer than run.steps (", config.run.steps, ")")};
+    return Between({"train.warmup_steps", "run.steps"}, "train.warmup_steps: got ",
+                   config.train.warmup_steps, ", wanted fewer than run.steps (", config.run.steps,
+                   ")");
   }
   return std::nullopt;
 }
 
 std::optional<Contradiction> InRounds(const RunConfig& config) {
   if (config.sync.inner_steps <= config.run.steps) return std::nullopt;
-  return Contradiction{{"sync.inner_steps", "run.steps"},
-                       absl::StrCat("sync.inner_steps: got ", config.sync.inner_steps,
-                                    ", wanted at most run.steps (", config.run.steps,
-                                    "): the workers would not sync before the run's end")};
+  return Between({"sync.inner_steps", "run.steps"}, "sync.inner_steps: got ",
+                 config.sync.inner_steps, ", wanted at most run.steps (", config.run.steps,
+                 "): the workers would not sync before the run's end");
 }
 
 std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
   if (sync.signal == SignalKind::kGradient && sync.inner_steps != 1) {
-    return Contradiction{{"sync.inner_steps", "sync.signal"},
-                         absl::StrCat("sync.inner_steps: got ", sync.inner_steps,
-                                      ", wanted 1 with sync.signal gradient")};
+    return Between({"sync.inner_steps", "sync.signal"}, "sync.inner_steps: got ", sync.inner_steps,
+                   ", wanted 1 with sync.signal gradient");
   }
   if (sync.update == UpdateRule::kInner && sync.signal != SignalKind::kGradient) {
-    return Contradiction{{"sync.update", "sync.signal"},
-                         absl::StrCat("sync.update: inner takes a gradient, got sync.signal ",
-                                      std::string(Name(sync.signal)))};
+    return Between({"sync.update", "sync.signal"},
+                   "sync.update: inner takes a gradient, got sync.signal ", Name(sync.signal));
   }
   if (sync.update == UpdateRule::kLocal && sync.signal != SignalKind::kPseudoGradient) {
-    return Contradiction{
-        {"sync.update", "sync.signal"},
-        absl::StrCat("sync.update: local takes a pseudo-gradient, got sync.signal ",
-                     std::string(Name(sync.signal)))};
+    return Between({"sync.update", "sync.signal"},
+                   "sync.update: local takes a pseudo-gradient, got sync.signal ",
+                   Name(sync.signal));
   }
   if (sync.update == UpdateRule::kLocal && sync.up.selection == Selection::kAll) {
-    return Contradiction{{"sync.update", "sync.up.selection"},
-                         "sync.update: local applies what a selection leaves behind, got "
-                         "sync.up.selection all"};
+    return Between({"sync.update", "sync.up.selection"},
+                   "sync.update: local applies what a selection leaves behind, got "
+                   "sync.up.selection all");
   }
   if (sync.update == UpdateRule::kInner && sync.follow_schedule) {
-    return Contradiction{
-        {"sync.follow_schedule", "sync.update"},
-        "sync.follow_schedule: got true, wanted false with sync.update inner, whose "
-        "optimizer follows the schedule already"};
+    return Between({"sync.follow_schedule", "sync.update"},
+                   "sync.follow_schedule: got true, wanted false with sync.update inner, whose "
+                   "optimizer follows the schedule already");
   }
   if (sync.update == UpdateRule::kInner && sync.weight_decay != 0) {
-    return Contradiction{{"sync.weight_decay", "sync.update"},
-                         absl::StrCat("sync.weight_decay: got ", FormatNumber(sync.weight_decay),
-                                      ", wanted 0 with sync.update inner, which has "
-                                      "train.weight_decay")};
+    return Between({"sync.weight_decay", "sync.update"}, "sync.weight_decay: got ",
+                   FormatNumber(sync.weight_decay),
+                   ", wanted 0 with sync.update inner, which has "
+                   "train.weight_decay");
   }
   return std::nullopt;
 }
 
 std::optional<Contradiction> InOverlap(const SyncSection& sync) {
   if (sync.fragments > sync.inner_steps) {
-    return Contradiction{
-        {"sync.fragments", "sync.inner_steps"},
-        absl::StrCat("sync.fragments: got ", sync.fragments, ", wanted at most sync.inner_steps (",
-                     sync.inner_steps, ")")};
+    return Between({"sync.fragments", "sync.inner_steps"}, "sync.fragments: got ", sync.fragments,
+                   ", wanted at most sync.inner_steps (", sync.inner_steps, ")");
   }
   const uint32_t steps_between = (sync.inner_steps + sync.fragments - 1) / sync.fragments;
   if (sync.overlap >= steps_between) {
-    return Contradiction{
-        {"sync.overlap", "sync.inner_steps", "sync.fragments"},
-        absl::StrCat("sync.overlap: got ", sync.overlap, ", wanted fewer than the ", steps_between,
-                     " steps between two syncs (sync.inner_steps over sync.fragments)")};
+    return Between({"sync.overlap", "sync.inner_steps", "sync.fragments"}, "sync.overlap: got ",
+                   sync.overlap, ", wanted fewer than the ", steps_between,
+                   " steps between two syncs (sync.inner_steps over sync.fragments)");
   }
   if ((sync.overlap > 0 || sync.fragments > 1) && sync.update == UpdateRule::kLocal) {
-    return Contradiction{{"sync.overlap", "sync.fragments", "sync.update"},
-                         "sync.update: local moves the anchor by the replica's own signal at the "
-                         "sync itself, got an overlap or fragments, wanted sync.overlap 0 and "
-                         "sync.fragments 1"};
+    return Between({"sync.overlap", "sync.fragments", "sync.update"},
+                   "sync.update: local moves the anchor by the replica's own signal at the "
+                   "sync itself, got an overlap or fragments, wanted sync.overlap 0 and "
+                   "sync.fragments 1");
   }
   return std::nullopt;
 }
 
 std::optional<Contradiction> InStart(const RunConfig& config) {
   if (config.run.start != "member" || CanCatchUp(config)) return std::nullopt;
-  return Contradiction{{"run.start", "sync.update"},
-                       absl::StrCat("run.start: member lets workers fetch the run's state, got "
-                                    "sync.update ",
-                                    std::string(Name(config.sync.update)),
-                                    ", with which a replica is more than the merged updates")};
+  return Between({"run.start", "sync.update"},
+                 "run.start: member lets workers fetch the run's state, got "
+                 "sync.update ",
+                 Name(config.sync.update),
+                 ", with which a replica is more than the merged updates");
 }
 
 // The weight of a push is its tokens.
@@ -152,27 +145,24 @@ std::optional<Contradiction> InWeights(const RunConfig& config) {
   const uint64_t weight = ContributionWeightMax(config);
   if (weight <= kWeightMax) return std::nullopt;
   const uint64_t steps = ContributionStepsMax(config);
-  return Contradiction{
+  return Between(
       {"sync.inner_steps", "train.batch", "model.context", "sync.fragments", "run.steps"},
-      absl::StrCat("sync.inner_steps: got ", config.sync.inner_steps,
-                   ", with which a contribution is of up to ", steps, " steps of ", weight / steps,
-                   " tokens (train.batch times model.context), ", weight,
-                   " in all, wanted at most ", kWeightMax)};
+      "sync.inner_steps: got ", config.sync.inner_steps, ", with which a contribution is of up to ",
+      steps, " steps of ", weight / steps, " tokens (train.batch times model.context), ", weight,
+      " in all, wanted at most ", kWeightMax);
 }
 
 std::optional<Contradiction> InTiles(const SyncSection& sync) {
   if (sync.tiling != Tiling::kTensor && sync.block != 64) {
-    return Contradiction{
-        {"sync.block", "sync.tiling"},
-        absl::StrCat("sync.block: got ", sync.block, ", wanted 64 without sync.tiling tensor")};
+    return Between({"sync.block", "sync.tiling"}, "sync.block: got ", sync.block,
+                   ", wanted 64 without sync.tiling tensor");
   }
   // The start is drawn from n / k places, so n / k rounds cover every coefficient once only if k
   // divides n.
   if (sync.up.selection == Selection::kStride && sync.tiling != Tiling::kTensor &&
       kTileSizeMax % sync.up.k != 0) {
-    return Contradiction{{"sync.up.k", "sync.up.selection"},
-                         absl::StrCat("sync.up.k: got ", sync.up.k, ", wanted a divisor of ",
-                                      kTileSizeMax, " with sync.up.selection stride")};
+    return Between({"sync.up.k", "sync.up.selection"}, "sync.up.k: got ", sync.up.k,
+                   ", wanted a divisor of ", kTileSizeMax, " with sync.up.selection stride");
   }
   return std::nullopt;
 }
@@ -180,24 +170,20 @@ std::optional<Contradiction> InTiles(const SyncSection& sync) {
 std::optional<Contradiction> InCluster(const RunConfig& config) {
   const ClusterSection& cluster = config.cluster;
   if (WorkersMax(config) < config.run.workers) {
-    return Contradiction{
-        {"cluster.workers_max", "run.workers"},
-        absl::StrCat("cluster.workers_max: got ", cluster.workers_max,
-                     ", wanted at least run.workers (", config.run.workers, "), or 0")};
+    return Between({"cluster.workers_max", "run.workers"}, "cluster.workers_max: got ",
+                   cluster.workers_max, ", wanted at least run.workers (", config.run.workers,
+                   "), or 0");
   }
   if (cluster.heartbeat_timeout_s < 2 * cluster.heartbeat_interval_s) {
-    return Contradiction{
-        {"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
-        absl::StrCat("cluster.heartbeat_timeout_s: got ", FormatNumber(cluster.heartbeat_timeout_s),
-                     ", wanted at least two of cluster.heartbeat_interval_s (",
-                     FormatNumber(cluster.heartbeat_interval_s), ")")};
+    return Between({"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
+                   "cluster.heartbeat_timeout_s: got ", FormatNumber(cluster.heartbeat_timeout_s),
+                   ", wanted at least two of cluster.heartbeat_interval_s (",
+                   FormatNumber(cluster.heartbeat_interval_s), ")");
   }
   if (cluster.grace_max_s < cluster.grace_min_s) {
-    return Contradiction{
-        {"cluster.grace_max_s", "cluster.grace_min_s"},
-        absl::StrCat("cluster.grace_max_s: got ", FormatNumber(cluster.grace_max_s),
-                     ", wanted at least cluster.grace_min_s (", FormatNumber(cluster.grace_min_s),
-                     ")")};
+    return Between({"cluster.grace_max_s", "cluster.grace_min_s"}, "cluster.grace_max_s: got ",
+                   FormatNumber(cluster.grace_max_s), ", wanted at least cluster.grace_min_s (",
+                   FormatNumber(cluster.grace_min_s), ")");
   }
   return std::nullopt;
 }

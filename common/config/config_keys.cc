@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "common/config/config.h"
-#include "common/config/key_binding.h"
 #include "common/config/key_types.h"
 
 namespace longwave {

@@ -43,6 +43,11 @@ const ConfigKey* FindConfigKey(std::string_view name);
 // Whether `name` is the beginning of keys ("sync", "sync.up").
 bool IsConfigSection(std::string_view name);
 
+// The keys that may differ between processes: names, places, memory, timing of reports, and how a
+// worker computes and encodes its own contribution. All other keys, new ones included, decide the
+// run's results.
+Binding BindingOf(std::string_view name);
+
 // The key or section nearest to a misspelt `name`; empty if none is near.
 std::string NearestConfigKey(std::string_view name);
 

@@ -1,4 +1,4 @@
-#include "common/config/key_binding.h"
+#include "common/config/config_keys.h"
 
 namespace longwave {
 

@@ -5,7 +5,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/enum_name.h"
-#include "common/layout/tile_count.h"
 
 namespace longwave {
 namespace {

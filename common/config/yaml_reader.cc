@@ -22,8 +22,8 @@ using Kind = YamlEntry::Kind;
 
 constexpr size_t kDepthMax = 8;
 
-absl::Status Error(const std::string& file_name, int line, const std::string& sentence) {
-  return InvalidArgument(file_name, ":", line, ": ", sentence);
+absl::Status Error(const std::string& file_name, int line, const auto&... sentence) {
+  return InvalidArgument(file_name, ":", line, ": ", sentence...);
 }
 
 int LineAt(std::string_view text, size_t offset) {
@@ -82,9 +82,7 @@ class Flattener : public YAML::EventHandler {
     }
     std::string name;
     if (!path_.empty()) {
-      if (path_.size() == kDepthMax) {
-        Refuse(mark, absl::StrCat("sections nested deeper than ", kDepthMax));
-      }
+      if (path_.size() == kDepthMax) Refuse(mark, "sections nested deeper than ", kDepthMax);
       Leaf(mark, Kind::kSection, "");
       name = entries_.back().key;
     }
@@ -106,14 +104,14 @@ class Flattener : public YAML::EventHandler {
     int key_line;
   };
 
-  [[noreturn]] static void Refuse(const YAML::Mark& mark, std::string sentence) {
-    throw Refused{mark.line + 1, std::move(sentence)};
+  [[noreturn]] static void Refuse(const YAML::Mark& mark, const auto&... sentence) {
+    throw Refused{mark.line + 1, absl::StrCat(sentence...)};
   }
 
   // yaml-cpp gives plain and quoted scalars without a tag "?" and "!".
   static void RefuseTag(const YAML::Mark& mark, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    Refuse(mark, absl::StrCat("got a tag (", Quotable(tag), "), wanted the value without one"));
+    Refuse(mark, "got a tag (", Quotable(tag), "), wanted the value without one");
   }
 
   void Key(const YAML::Mark& mark, const std::string& name) {
@@ -123,18 +121,16 @@ class Flattener : public YAML::EventHandler {
     section.in_value = true;
     section.key_line = mark.line + 1;
     const auto [first, is_new] = lines_.emplace(section.key, section.key_line);
-    if (!is_new) {
-      Refuse(mark,
-             absl::StrCat(Quotable(section.key), ": given twice, first on line ", first->second));
-    }
+    if (!is_new)
+      Refuse(mark, Quotable(section.key), ": given twice, first on line ", first->second);
   }
 
   void Leaf(const YAML::Mark& mark, Kind kind, const std::string& value) {
     if (list_depth_ > 0) return;
     if (path_.empty()) {
       if (kind == Kind::kNothing) Refuse(mark, kEmpty);
-      Refuse(mark, absl::StrCat("got ", kind == Kind::kList ? "a list" : Quotable(value),
-                                ", wanted keys with values, such as run: {steps: 600}"));
+      Refuse(mark, "got ", kind == Kind::kList ? "a list" : Quotable(value),
+             ", wanted keys with values, such as run: {steps: 600}");
     }
     Section& section = path_.back();
     if (!section.in_value) {
@@ -165,10 +161,8 @@ absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::stri
   }
   // yaml-cpp uses some control characters as its own marks (U+0004 for the end).
   if (const size_t at = FindControlCharacter(text, "\t\n\r"); at != std::string_view::npos) {
-    return Error(
-        file_name, LineAt(text, at),
-        absl::StrCat("got the control character ",
-                     Quotable(text.substr(at, Utf8Length(text.substr(at)))), ", wanted text"));
+    return Error(file_name, LineAt(text, at), "got the control character ",
+                 Quotable(text.substr(at, Utf8Length(text.substr(at)))), ", wanted text");
   }
   Flattener flattener;
   try {
@@ -181,9 +175,9 @@ absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::stri
     return Error(file_name, refused.line, refused.sentence);
   } catch (const YAML::Exception& exception) {
     const int line = exception.mark.is_null() ? 1 : exception.mark.line + 1;
-    return Error(file_name, line, absl::StrCat("not YAML: ", Quotable(exception.msg)));
+    return Error(file_name, line, "not YAML: ", Quotable(exception.msg));
   } catch (const std::exception& exception) {
-    return Error(file_name, 1, absl::StrCat("not YAML: ", Quotable(exception.what())));
+    return Error(file_name, 1, "not YAML: ", Quotable(exception.what()));
   }
   return flattener.TakeEntries();
 }

@@ -10,7 +10,6 @@
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/layout/tile_count.h"
 
 namespace longwave {
 namespace {
@@ -148,19 +147,6 @@ void JoinVectors(std::vector<Plane>& planes) {
   planes.erase(first + 1, planes.end());
 }
 
-uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
-  const std::array<uint64_t, 5> words = {
-      HashOf(manifest), static_cast<uint64_t>(options.tiling),
-      // The block has no effect on the other tilings, so it leaves their hash unchanged.
-      options.tiling == Tiling::kTensor ? options.block : 0, options.segment_tiles,
-      options.shard_count};
-  std::array<unsigned char, sizeof(words)> bytes;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<unsigned char>(words[i / 8] >> (8 * (i % 8)));
-  }
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
 // The planes, their cuts and the number of all tiles.
 struct Plan {
   std::vector<uint64_t> flat_offsets;
@@ -193,15 +179,42 @@ absl::StatusOr<Plan> PlanOf(const Manifest& manifest, const LayoutOptions& optio
   return plan;
 }
 
+absl::StatusOr<uint64_t> SegmentsOf(const Plan& plan, const LayoutOptions& options) {
+  const uint64_t segments = CeilDivide(plan.tile_count, options.segment_tiles);
+  if (segments >= options.shard_count) return segments;
+  return InvalidArgument("layout: got ", segments, " segments (", plan.tile_count, " tiles, ",
+                         options.segment_tiles, " a segment), wanted at least one for each of ",
+                         options.shard_count, " shards: fewer tiles a segment or fewer shards");
+}
+
 }  // namespace
+
+uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
+  const std::array<uint64_t, 5> words = {
+      HashOf(manifest), static_cast<uint64_t>(options.tiling),
+      // The block has no effect on the other tilings, so it leaves their hash unchanged.
+      options.tiling == Tiling::kTensor ? options.block : 0, options.segment_tiles,
+      options.shard_count};
+  std::array<unsigned char, sizeof(words)> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(words[i / 8] >> (8 * (i % 8)));
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(manifest, options));
   return plan.tile_count;
 }
 
+absl::StatusOr<uint64_t> CountSegments(const Manifest& manifest, const LayoutOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(manifest, options));
+  return SegmentsOf(plan, options);
+}
+
 absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(Plan plan, PlanOf(manifest, options));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t segment_count, SegmentsOf(plan, options));
   const uint64_t tile_count = plan.tile_count;
   Layout layout;
   layout.options_ = options;
@@ -214,13 +227,6 @@ absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOpti
     AppendTiles(plan.planes[i], plan.cuts[i], layout.coefficient_count_, layout.tiles_);
   }
   LONGWAVE_CHECK(layout.tiles_.size() == tile_count);
-
-  const uint64_t segment_count = CeilDivide(tile_count, options.segment_tiles);
-  if (segment_count < options.shard_count) {
-    return InvalidArgument("layout: got ", segment_count, " segments (", tile_count, " tiles, ",
-                           options.segment_tiles, " a segment), wanted at least one for each of ",
-                           options.shard_count, " shards: fewer tiles a segment or fewer shards");
-  }
   layout.segments_.reserve(segment_count);
   for (uint64_t s = 0; s < segment_count; ++s) {
     const uint64_t begin = s * options.segment_tiles;

@@ -104,6 +104,12 @@ class Layout {
   uint64_t hash_ = 0;
 };
 
+// Counts what Layout::Create would make, by arithmetic alone: a model from another process's
+// message costs no memory. Errors: as Create's; CountTiles has none for fewer segments than shards.
+absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options);
+absl::StatusOr<uint64_t> CountSegments(const Manifest& manifest, const LayoutOptions& options);
+uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options);  // Layout::hash()
+
 // Segments begin … end − 1.
 struct SegmentRange {
   uint32_t begin = 0;

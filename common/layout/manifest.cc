@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/errors.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -37,6 +38,11 @@ absl::Status Validate(const Manifest& manifest) {
     const TensorSpec& tensor = manifest.tensors[i];
     if (tensor.name.empty()) {
       return InvalidArgument("manifest: tensor ", i, ": got an empty name, wanted one");
+    }
+    // Names go into messages and into the header of a file of weights, which both refuse others.
+    if (FindInvalidUtf8(tensor.name) != std::string::npos) {
+      return InvalidArgument("manifest: tensor ", i, ": got the name ", Quotable(tensor.name),
+                             ", wanted UTF-8");
     }
     if (!names.insert(tensor.name).second) {
       return InvalidArgument("manifest: tensor ", i, ": got the name ", tensor.name,

@@ -10,10 +10,20 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
+namespace {
+
+// address: with port 0.
+bool IsOfThisMachine(const addrinfo& address) {
+  const Descriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd.get() >= 0 && bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0;
+}
+
+}  // namespace
 
 absl::Status CheckEndpoint(const std::string& endpoint, EndpointUse use) {
   const auto refuse = [&](const char* what) {
@@ -60,11 +70,14 @@ std::string EndpointToBind(const std::string& endpoint) {
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return endpoint;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  // A name may have addresses of both families on a machine that has one.
+  const addrinfo* chosen = found;
+  while (chosen->ai_next != nullptr && !IsOfThisMachine(*chosen)) chosen = chosen->ai_next;
   char numeric[NI_MAXHOST];
-  if (getnameinfo(found->ai_addr, found->ai_addrlen, numeric, sizeof numeric, nullptr, 0,
+  if (getnameinfo(chosen->ai_addr, chosen->ai_addrlen, numeric, sizeof numeric, nullptr, 0,
                   NI_NUMERICHOST) != 0)
     return endpoint;
-  const bool is_ipv6 = found->ai_family == AF_INET6;
+  const bool is_ipv6 = chosen->ai_family == AF_INET6;
   return absl::StrCat("tcp://", is_ipv6 ? "[" : "", numeric, is_ipv6 ? "]" : "",
                       rest.substr(colon));
 }

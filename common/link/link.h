@@ -56,19 +56,12 @@ struct LinkCounts {
   uint64_t payload_received = 0;
   uint64_t frames_refused = 0;
   uint64_t refused = 0;  // bytes of frames_refused
-  // The part of frames_refused that a secured router rejected for their sender: the header names
-  // another worker than the owner of the connection's key, or the key is no longer a member's.
-  uint64_t frames_of_others = 0;
   TrafficByKind sent_by_kind;
   TrafficByKind received_by_kind;
   bool operator==(const LinkCounts&) const = default;
 };
 
 struct LinkOptions {
-  // Threads that move bytes between the kernel and the queues, for all sockets of the process; the
-  // first socket's value counts. One thread moves some GB/s. More threads help a process with many
-  // busy connections; each connection stays with one thread.
-  int io_threads = 1;
   // Frames of any size that wait in a socket for each peer. 1 … kReceiveQueueFramesMax. At the
   // limit ZeroMQ stops reading the connection, so that the peer's queue fills and nothing is
   // dropped.

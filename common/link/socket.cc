@@ -29,14 +29,17 @@ constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 // The limit of a handshake with a router.
 constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
-// The context, with its I/O threads, that all sockets of a process share while one exists.
-std::shared_ptr<zmq::context_t> SharedContext(int io_threads) {
+// The context, with its I/O thread, that all sockets of a process share while one exists. The
+// thread moves some GB/s.
+std::shared_ptr<zmq::context_t> SharedContext() {
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
   const std::lock_guard lock(mutex);
   std::shared_ptr<zmq::context_t> context = shared.lock();
   if (context == nullptr) {
-    context = std::make_shared<zmq::context_t>(io_threads);
+    context = std::make_shared<zmq::context_t>(/*io_threads_=*/1);
+    // ZeroMQ's default is a thousand, fewer than a worker of many shards has connections.
+    context->set(zmq::ctxopt::max_sockets, context->get(zmq::ctxopt::socket_limit));
     shared = context;
   }
   return context;
@@ -86,7 +89,7 @@ int Milliseconds(absl::Duration duration) {
 }  // namespace
 
 LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
-    : context_(SharedContext(std::max(options.io_threads, 1))),
+    : context_(SharedContext()),
       routes_(type == zmq::socket_type::router),
       encryption_(options.keys.empty() ? Encryption::kNone : Encryption::kCurve),
       send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
@@ -198,7 +201,6 @@ void LinkSocket::CountReceived(const Message& message) {
   counts_.received += message.wire_bytes;
   if (!message.frame.ok()) {
     ++counts_.frames_refused;
-    if (absl::IsPermissionDenied(message.frame.status())) ++counts_.frames_of_others;
     counts_.refused += message.wire_bytes;
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "absl/strings/str_replace.h"
 #include "common/base/utf8.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -22,24 +23,16 @@ spdlog::logger& Logger() {
 }
 
 spdlog::level::level_enum SpdlogLevel(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
+  static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                          spdlog::level::warn, spdlog::level::err};
+  return kLevels[static_cast<size_t>(level)];
 }
 
 }  // namespace
 
-void SetLogProcess(std::string name) {
-  std::string escaped;  // '%' begins a flag of spdlog's pattern
-  for (const char c : Printable(name)) escaped += c == '%' ? "%%" : std::string(1, c);
+void SetLogProcess(std::string_view name) {
+  // '%' begins a flag of spdlog's pattern.
+  const std::string escaped = absl::StrReplaceAll(Printable(name), {{"%", "%%"}});
   Logger().set_pattern("%Y-%m-%d %H:%M:%S.%e " + escaped + " %l %v");
 }
 

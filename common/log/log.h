@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace longwave {
@@ -16,7 +15,7 @@ enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
 // The process name in log lines: "coordinator", "shard-0", "worker-2". Call before other threads
 // log.
-void SetLogProcess(std::string name);
+void SetLogProcess(std::string_view name);
 
 // The level below which lines are dropped; kInfo by default.
 void SetLogLevel(LogLevel level);

@@ -1,6 +1,5 @@
 #include "common/metrics/metric_table.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/enum_name.h"
@@ -28,12 +27,6 @@ const std::vector<MetricRow>& MetricTable() {
     return all;
   }();
   return *table;
-}
-
-const MetricRow* FindMetric(std::string_view name) {
-  const auto& table = MetricTable();
-  const auto found = std::ranges::find(table, name, &MetricRow::name);
-  return found == table.end() ? nullptr : &*found;
 }
 
 std::string_view Name(MetricType type) { return EnumName(type, {"counter", "gauge", "histogram"}); }

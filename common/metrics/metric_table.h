@@ -39,9 +39,6 @@ struct MetricRow {
 // series count what the name says.
 const std::vector<MetricRow>& MetricTable();
 
-// The row of that name, or null.
-const MetricRow* FindMetric(std::string_view name);
-
 // Values of the label `stat`: how a figure of each worker is spread over the workers.
 inline constexpr std::string_view kSpreadStats[] = {"min", "p10", "p50", "p90", "p99", "max"};
 // The share of workers at or below each of kSpreadStats; for Spread.

@@ -24,17 +24,10 @@ int64_t NowNs() {
 
 double SecondsSince(int64_t begin_ns) { return static_cast<double>(NowNs() - begin_ns) * 1e-9; }
 
-prometheus::MetricType TypeOf(MetricType type) {
-  switch (type) {
-    case MetricType::kCounter:
-      return prometheus::MetricType::Counter;
-    case MetricType::kGauge:
-      return prometheus::MetricType::Gauge;
-    case MetricType::kHistogram:
-      return prometheus::MetricType::Histogram;
-  }
-  return prometheus::MetricType::Untyped;
-}
+// By MetricType.
+constexpr prometheus::MetricType kTypes[] = {prometheus::MetricType::Counter,
+                                             prometheus::MetricType::Gauge,
+                                             prometheus::MetricType::Histogram};
 
 prometheus::ClientMetric::Histogram Written(const Histogram& histogram) {
   const Histogram::Snapshot read = histogram.Read();
@@ -221,7 +214,7 @@ std::string Metrics::Page() {
         prometheus::MetricFamily& family = families.emplace_back();
         family.name = std::string(row.name);
         family.help = std::string(row.help);
-        family.type = TypeOf(row.type);
+        family.type = kTypes[static_cast<size_t>(row.type)];
         last = &row;
       }
       prometheus::ClientMetric& metric = families.back().metric.emplace_back();

@@ -18,7 +18,9 @@ size_t CallBytesMax(double process_bytes) {
 }
 
 void BoundCallers(size_t bytes_max, absl::Duration handshake_max, grpc::ServerBuilder& builder) {
-  builder.SetResourceQuota(grpc::ResourceQuota("longwave").Resize(bytes_max));
+  builder.SetResourceQuota(grpc::ResourceQuota("longwave")
+                               .Resize(bytes_max)
+                               .SetMaxThreads(static_cast<int>(bytes_max / kCallThreadBytes)));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(handshake_max)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);

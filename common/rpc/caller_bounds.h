@@ -16,8 +16,12 @@ inline constexpr int kUnreadBytesMax = 16 << 10;
 // The bytes of all messages under way together, for a process with so much memory.
 size_t CallBytesMax(double process_bytes);
 
+// gRPC gives each call a thread until it is answered, also one whose request never comes.
+inline constexpr size_t kCallThreadBytes = 64 << 10;
+
 // Limits a connection's handshake to `handshake_max`, and its calls to a few at a time. gRPC ends
-// calls when messages under way exceed `bytes_max` together.
+// calls when messages under way exceed `bytes_max` together, or when as many calls are under way as
+// threads of kCallThreadBytes fit into that.
 void BoundCallers(size_t bytes_max, absl::Duration handshake_max, grpc::ServerBuilder& builder);
 
 }  // namespace longwave

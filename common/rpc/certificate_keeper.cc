@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "common/security/credentials.h"
@@ -92,7 +93,7 @@ class ThreadKeeper final : public CertificateKeeper {
       return FailedPrecondition("what the coordinator has issued ", info.status().message(),
                                 ", so that the old one stays");
     }
-    LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, certificate, Secrecy::kPublic));
+    LONGWAVE_RETURN_IF_ERROR(WriteFile(path, certificate, kPublicFile));
     Log(LogLevel::kInfo,
         absl::StrCat("the certificate was renewed, good until ",
                      absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone())));

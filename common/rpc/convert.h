@@ -2,11 +2,11 @@
 #define LONGWAVE_COMMON_RPC_CONVERT_H_
 
 #include "absl/status/statusor.h"
-#include "common/rpc/admission.h"
-#include "common/wire/control.h"
-#include "common/wire/shard_report.h"
+#include "common/control/control.h"
+#include "common/rpc/admission_records.h"
 #include "longwave/v1/coordinator.pb.h"
 #include "longwave/v1/shard.pb.h"
+#include "longwave/v1/shard.records.h"
 
 namespace longwave {
 

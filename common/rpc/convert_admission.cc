@@ -1,4 +1,4 @@
-// Converts between the plain values of admission.h and their messages.
+// Converts between the requests of admission_records.h and their messages.
 #include <cmath>
 #include <string>
 
@@ -9,7 +9,6 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/message_fields.h"
 
 namespace longwave {
 namespace {
@@ -30,16 +29,14 @@ absl::Status CheckName(const std::string& name) {
   return absl::OkStatus();
 }
 
-// For all messages with a choice of a subject.
-template <typename Message>
-absl::StatusOr<std::string> ReadSubject(const Message& message) {
-  if (message.subject_case() == Message::kShard) return absl::StrCat("shard/", message.shard());
+absl::StatusOr<std::string> ReadSubject(const v1::CreateTokenRequest& message) {
+  if (message.subject_case() == v1::CreateTokenRequest::kShard)
+    return absl::StrCat("shard/", message.shard());
   LONGWAVE_RETURN_IF_ERROR(CheckName(message.worker()));
   return absl::StrCat("worker/", message.worker());
 }
 
-template <typename Message>
-absl::Status WriteSubject(const std::string& subject, Message* message) {
+absl::Status WriteSubject(const std::string& subject, v1::CreateTokenRequest* message) {
   absl::string_view rest = subject;
   uint32_t shard = 0;
   if (absl::ConsumePrefix(&rest, "worker/")) {
@@ -106,26 +103,6 @@ absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message) {
   TokenWish value{.life = absl::Seconds(message.life_seconds()), .uses = message.uses()};
   LONGWAVE_ASSIGN_OR_RETURN(value.subject, ReadSubject(message));
   return value;
-}
-
-void FieldReader::Read(const Message& message, TokenStatus* value) {
-  Read<TokenStatus>(message, value);
-  const auto& info = dynamic_cast<const v1::TokenInfo&>(message);
-  value->expires_in = absl::Seconds(info.expires_in_seconds());
-  absl::StatusOr<std::string> subject = ReadSubject(info);
-  if (subject.ok()) {
-    value->subject = *std::move(subject);
-  } else {
-    status_.Update(subject.status());
-  }
-}
-
-void Write(const TokenStatus& value, Message* message) {
-  Write<TokenStatus>(value, message);
-  auto& info = dynamic_cast<v1::TokenInfo&>(*message);
-  // A subject of an unknown kind, from a newer book, is listed without a subject.
-  WriteSubject(value.subject, &info).IgnoreError();
-  info.set_expires_in_seconds(absl::ToDoubleSeconds(value.expires_in));
 }
 
 }  // namespace longwave

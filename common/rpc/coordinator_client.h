@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/rpc/admission.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
+#include "common/rpc/admission_records.h"
 
 namespace longwave {
 

@@ -3,12 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/log/log.h"
+#include "common/rpc/line_limit.h"
 #include "grpc/support/log.h"
 
 namespace longwave {
@@ -22,24 +23,15 @@ void PassOn(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) return;
   if (absl::StrContains(line->message, kOfEveryConnection)) return;
   static std::mutex mutex;
-  static absl::Time since = absl::InfinitePast();
-  static uint64_t count = 0;  // since then
-  uint64_t left_out = 0;
+  static LineLimit limit(kGrpcLinesMax, absl::Minutes(1));
+  std::string left_out;
   {
     const std::lock_guard lock(mutex);
-    if (const absl::Time now = MonotonicNow();
-        now - since >= absl::Seconds(kGrpcLinesWindowSeconds)) {
-      since = now;
-      if (count > kGrpcLinesMax) left_out = count - kGrpcLinesMax;
-      count = 0;
-    }
-    if (++count > kGrpcLinesMax) return;
+    if (!limit.May(MonotonicNow(), &left_out)) return;
   }
   const char* const slash = std::strrchr(line->file, '/');
-  Log(LogLevel::kWarning,
-      absl::StrCat("gRPC: ", slash == nullptr ? line->file : slash + 1, ":", line->line, ": ",
-                   line->message,
-                   left_out == 0 ? "" : absl::StrCat(" (", left_out, " lines were left out)")));
+  Log(LogLevel::kWarning, absl::StrCat("gRPC: ", slash == nullptr ? line->file : slash + 1, ":",
+                                       line->line, ": ", line->message, left_out));
 }
 
 }  // namespace

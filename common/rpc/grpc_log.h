@@ -6,12 +6,11 @@
 namespace longwave {
 
 // Sends gRPC's own error lines, several for each connection that a peer breaks off, to Log as
-// warnings: kGrpcLinesMax in each kGrpcLinesWindow, and the next window's first line counts the
-// rest. With GRPC_VERBOSITY set gRPC logs by itself. tls.cc calls this before the first connection.
+// warnings: kGrpcLinesMax a minute (line_limit.h). With GRPC_VERBOSITY set gRPC logs by itself.
+// tls.cc calls this before the first connection.
 void TakeGrpcLog();
 
 inline constexpr uint32_t kGrpcLinesMax = 5;
-inline constexpr int64_t kGrpcLinesWindowSeconds = 60;
 
 }  // namespace longwave
 

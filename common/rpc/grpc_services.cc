@@ -17,6 +17,12 @@ namespace {
 
 constexpr size_t kJoinBytesMax = 16 << 10;
 
+absl::Status NotSecured() {
+  return FailedPrecondition(
+      "this run is not secured (security.mode off, or auto on loopback): nobody needs a token or "
+      "a certificate, and nobody can be kept out");
+}
+
 CallRights Only(Identity subject) { return {CallKind::kSubject, std::move(subject)}; }
 
 // Answers with what a handler gives, or its error.
@@ -42,6 +48,13 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
 
  private:
   using Context = grpc::ServerContext;
+
+  // As the guard's By, for a call that a run without security answers with an error.
+  auto Secured(const char* call, CallKind kind) const {
+    return [this, by = guard_.By(call, kind)](const Context& context) {
+      return guard_.is_on() ? by(context) : NotSecured();
+    };
+  }
 
   // Serves a call that only the member that the request names may make: subject(request). A request
   // is read from any member, to see whom it names.
@@ -91,7 +104,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
           return Reply(handler_->GetRun(), response);
         });
     Serve<v1::RenewCertificateRequest, v1::RenewCertificateResponse>(
-        "RenewCertificate", guard_.By("RenewCertificate", CallKind::kMember),
+        "RenewCertificate", Secured("RenewCertificate", CallKind::kMember),
         [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
           CertificateInfo caller;
           const CallRights rights{CallKind::kMember, {}};
@@ -107,7 +120,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
 
   void ServeWhoJoins() {
     Serve<v1::GetAuthorityRequest, v1::GetAuthorityResponse>(
-        "GetAuthority", guard_.By("GetAuthority", CallKind::kAnyone),
+        "GetAuthority", Secured("GetAuthority", CallKind::kAnyone),
         [this](const Context&, const auto&, auto* response) -> grpc::Status {
           auto authority = handler_->GetAuthority();
           if (!authority.ok()) return ToGrpc(authority.status());
@@ -117,7 +130,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
     Serve<v1::JoinRequest, v1::JoinResponse>(
         "Join",
         [this](const Context& context) {
-          guard_.Check(context, "Join", {CallKind::kAnyone, {}}).IgnoreError();
+          if (!guard_.is_on()) return NotSecured();
           return NotedToken(context, handler_->CheckToken(TokenOf(context)));
         },
         [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
@@ -134,18 +147,19 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
         });
   }
 
-  // Serves a call that only an operator may make.
+  // Serves a call about admission that only an operator may make.
   template <typename Request, typename Response, typename Answer>
   void ServeOperator(const char* call, Answer answer) {
-    Serve<Request, Response>(call, guard_.By(call, CallKind::kOperator),
+    Serve<Request, Response>(call, Secured(call, CallKind::kOperator),
                              [=](const Context&, const Request& request, Response* response) {
                                return answer(request, response);
                              });
   }
 
   void ServeOperators() {
-    ServeOperator<v1::StopRunRequest, v1::StopRunResponse>(
-        "StopRun", [this](const auto& request, auto*) {
+    Serve<v1::StopRunRequest, v1::StopRunResponse>(
+        "StopRun", guard_.By("StopRun", CallKind::kOperator),
+        [this](const Context&, const auto& request, auto*) {
           constexpr size_t kBytesMax = 1 << 16;
           if (request.reason().size() > kBytesMax) {
             return ToGrpc(InvalidArgument("reason: got ", request.reason().size(),
@@ -200,35 +214,7 @@ class ShardGrpc final : public GuardedService<v1::ShardService::Service> {
   const CallGuard guard_;
 };
 
-absl::Status NotSecured() {
-  return FailedPrecondition(
-      "this run is not secured (security.mode off, or auto on loopback): nobody needs a token or "
-      "a certificate, and nobody can be kept out");
-}
-
 }  // namespace
-
-absl::StatusOr<RunDescription> CoordinatorHandler::GetRun() {
-  return absl::UnimplementedError("this coordinator describes no run");
-}
-std::string CoordinatorHandler::WorkerName(uint32_t) { return ""; }
-std::optional<CallRefusal> CoordinatorHandler::Admit(const CertificateInfo&) {
-  return std::nullopt;
-}
-std::optional<CallRefusal> ShardHandler::Admit(const CertificateInfo&) { return std::nullopt; }
-absl::StatusOr<std::string> CoordinatorHandler::GetAuthority() { return NotSecured(); }
-absl::Status CoordinatorHandler::CheckToken(const std::string&) { return NotSecured(); }
-absl::StatusOr<JoinAnswer> CoordinatorHandler::Join(const JoinWish&) { return NotSecured(); }
-absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const CertificateInfo&,
-                                                                 const std::string&) {
-  return NotSecured();
-}
-absl::StatusOr<NewToken> CoordinatorHandler::CreateToken(const TokenWish&) { return NotSecured(); }
-absl::StatusOr<TokenList> CoordinatorHandler::ListTokens() { return NotSecured(); }
-absl::Status CoordinatorHandler::RevokeToken(const std::string&) { return NotSecured(); }
-absl::StatusOr<Expulsion> CoordinatorHandler::Expel(const std::string&, bool, bool) {
-  return NotSecured();
-}
 
 std::unique_ptr<grpc::Service> MakeCoordinatorService(CoordinatorHandler* handler,
                                                       CallGuard guard) {

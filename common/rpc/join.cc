@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
@@ -47,7 +48,7 @@ absl::StatusOr<std::string> KeyOf(const std::string& folder) {
   if (!known.ok() && !absl::IsNotFound(known.status())) return known.status();
   LONGWAVE_ASSIGN_OR_RETURN(std::string key, MakeKey());
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, key, Secrecy::kSecret));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(path, key, kSecretFile));
   return key;
 }
 

@@ -102,7 +102,8 @@ void FieldReader::Refuse(const FieldDescriptor* field, const std::string& got_an
 
 void FieldReader::Refuse(const FieldDescriptor* field, size_t got, const char* unit,
                          size_t wanted) {
-  const bool exact = field->options().GetExtension(v1::key_bytes) != 0;
+  const bool exact = field->options().GetExtension(v1::key_bytes) != 0 ||
+                     field->options().GetExtension(v1::array_bytes) != 0;
   Refuse(field, absl::StrCat("got ", got, unit, ", wanted ", exact ? "" : "at most ", wanted));
 }
 

@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "common/base/fields.h"
 #include "common/layout/manifest.h"
-#include "common/rpc/admission.h"
 #include "common/wire/traffic.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/reflection.h"
@@ -52,7 +51,6 @@ class FieldReader {
   // Also what Validate says of it, and that it has the hash that it claims.
   void Read(const Message& message, Manifest* value);
   void Read(const Message& message, TrafficByKind* value);
-  void Read(const Message& message, TokenStatus* value);  // convert_admission.cc, as Write
 
   // InvalidArgument: "Message: field: got this, wanted that".
   const absl::Status& status() const { return status_; }
@@ -135,7 +133,6 @@ template <Record T>
 void Write(const T& value, Message* message);
 void Write(const Manifest& value, Message* message);  // with its hash
 void Write(const TrafficByKind& value, Message* message);
-void Write(const TokenStatus& value, Message* message);
 
 template <typename T>
 void Set(Message* message, const FieldDescriptor* field, const T& value) {

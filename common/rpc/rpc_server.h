@@ -9,12 +9,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/log/refusals.h"
-#include "common/rpc/admission.h"
+#include "common/rpc/admission_records.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
-#include "common/wire/control.h"
-#include "common/wire/shard_report.h"
+#include "longwave/v1/shard.records.h"
 
 namespace longwave {
 
@@ -30,26 +30,26 @@ class CoordinatorHandler {
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
-  virtual absl::StatusOr<RunDescription> GetRun();
+  virtual absl::StatusOr<RunDescription> GetRun() = 0;
 
-  // Of a secured run: the name of the worker with this index, which a heartbeat's certificate must
-  // have; empty if there is none.
-  virtual std::string WorkerName(uint32_t worker);
+  // For a server with credentials alone. The name of the worker with this index, which a
+  // heartbeat's certificate must have; empty if there is none.
+  virtual std::string WorkerName(uint32_t worker) = 0;
   // Why the holder of the certificate may not act for its names (expelled, or another key's), if
   // so.
-  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
-  // Admission. The defaults return FailedPrecondition: the run is not secured.
-  virtual absl::StatusOr<std::string> GetAuthority();
+  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller) = 0;
+  // Admission.
+  virtual absl::StatusOr<std::string> GetAuthority() = 0;
   // Whether to read the Join request of a caller with this token.
-  virtual absl::Status CheckToken(const std::string& token);
-  virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish);
+  virtual absl::Status CheckToken(const std::string& token) = 0;
+  virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish) = 0;
   virtual absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
-                                                       const std::string& request);
-  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
-  virtual absl::StatusOr<TokenList> ListTokens();
-  virtual absl::Status RevokeToken(const std::string& id);
+                                                       const std::string& request) = 0;
+  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) = 0;
+  virtual absl::StatusOr<TokenList> ListTokens() = 0;
+  virtual absl::Status RevokeToken(const std::string& id) = 0;
   // Returns the tokens that the expulsion revokes.
-  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole);
+  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) = 0;
 };
 
 // Handles a shard's calls, as CoordinatorHandler.
@@ -59,7 +59,7 @@ class ShardHandler {
 
   virtual absl::StatusOr<ShardReport> GetStatus() = 0;
   // As CoordinatorHandler::Admit. Called from many threads at once.
-  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
+  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller) = 0;
 };
 
 struct RpcServerOptions {
@@ -78,9 +78,9 @@ struct RpcServerOptions {
 // secured one has not, as those read what strangers send.
 //
 // The server bounds what callers cost. A connection has five seconds for its handshake. All
-// messages under way together take at most a quarter of the process's memory (caller_bounds.h). A
-// secured server reads only the call header of a stranger. Only the process's file descriptors
-// bound the number of connections.
+// messages under way together take at most a quarter of the process's memory, and the number of
+// calls under way is bounded too (caller_bounds.h). A secured server reads only the call header of
+// a stranger. Only the process's file descriptors bound the number of connections.
 class RpcServer {
  public:
   // address: "host:port", port 0 for any free one. The handler outlives the server. Errors:

@@ -1,15 +1,12 @@
 #include "common/security/call_policy.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/security/credentials.h"
 
 namespace longwave {
 namespace {
@@ -29,63 +26,9 @@ Refusal ReasonOf(const absl::Status& status) {
   return Refusal::kBadCertificate;
 }
 
-class FileCallerBook final : public CallerBook {
- public:
-  explicit FileCallerBook(std::string file) : file_(std::move(file)) {}
-
-  absl::Status Reload() {
-    const FileStamp stamp = StampOf(file_);
-    LONGWAVE_ASSIGN_OR_RETURN(const std::string pem, ReadTextFile(file_));
-    absl::StatusOr<std::unique_ptr<Trust>> trust = Trust::Create(pem);
-    if (!trust.ok()) {
-      return absl::Status(trust.status().code(),
-                          absl::StrCat(file_, " ", trust.status().message()));
-    }
-    trust_ = *std::move(trust);
-    stamp_ = stamp;
-    known_.clear();
-    return absl::OkStatus();
-  }
-
-  Caller Look(const std::string& certificate, const std::string& chain, absl::Time now) override {
-    if (certificate.empty()) return {};
-    const Fingerprint fingerprint = Sha256(certificate);
-    const std::lock_guard lock(mutex_);
-    Follow();
-    auto known = known_.find(fingerprint);
-    if (known == known_.end() || now > known->second.not_after || now < known->second.not_before) {
-      absl::StatusOr<CertificateInfo> info = trust_->Verify(chain, now);
-      if (!info.ok()) return Refused(ReasonOf(info.status()), info.status().message());
-      if (info->identities.empty()) {
-        return Refused(Refusal::kBadCertificate,
-                       "names nobody of a run (a URI longwave:worker/NAME, longwave:shard/N, …)");
-      }
-      if (known_.size() >= kKnownMax) known_.clear();
-      known = known_.insert_or_assign(fingerprint, *std::move(info)).first;
-    }
-    return {known->second, std::nullopt};
-  }
-
- private:
-  static Caller Refused(Refusal reason, absl::string_view why) {
-    return {{}, CallRefusal{reason, Unauthenticated("the certificate of the caller ", why)}};
-  }
-
-  // A file that is unreadable for the moment leaves the known authority in place.
-  void Follow() {
-    const absl::Time now = MonotonicNow();
-    if (now - looked_ < kLookInterval) return;
-    looked_ = now;
-    if (StampOf(file_) != stamp_) Reload().IgnoreError();
-  }
-
-  const std::string file_;
-  std::mutex mutex_;
-  std::unique_ptr<Trust> trust_;
-  FileStamp stamp_;
-  absl::Time looked_ = absl::InfinitePast();
-  std::map<Fingerprint, CertificateInfo> known_;  // by the certificate's text
-};
+CallerBook::Caller Refused(Refusal reason, absl::string_view why) {
+  return {{}, CallRefusal{reason, Unauthenticated("the certificate of the caller ", why)}};
+}
 
 }  // namespace
 
@@ -133,9 +76,46 @@ CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner) {
 }
 
 absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {
-  auto book = std::make_unique<FileCallerBook>(authority_file);
+  std::unique_ptr<CallerBook> book(new CallerBook(authority_file));
   LONGWAVE_RETURN_IF_ERROR(book->Reload());
   return book;
+}
+
+absl::Status CallerBook::Reload() {
+  const FileStamp stamp = StampOf(file_);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string pem, ReadTextFile(file_));
+  absl::StatusOr<std::unique_ptr<Trust>> trust = Trust::Create(pem);
+  if (!trust.ok()) {
+    return absl::Status(trust.status().code(), absl::StrCat(file_, " ", trust.status().message()));
+  }
+  trust_ = *std::move(trust);
+  stamp_ = stamp;
+  known_.clear();
+  return absl::OkStatus();
+}
+
+CallerBook::Caller CallerBook::Look(const std::string& certificate, const std::string& chain,
+                                    absl::Time now) {
+  if (certificate.empty()) return {};
+  const Fingerprint fingerprint = Sha256(certificate);
+  const std::lock_guard lock(mutex_);
+  if (const absl::Time here = MonotonicNow(); here - looked_ >= kLookInterval) {
+    looked_ = here;
+    // A file that is unreadable for the moment leaves the known authority in place.
+    if (StampOf(file_) != stamp_) Reload().IgnoreError();
+  }
+  auto known = known_.find(fingerprint);
+  if (known == known_.end() || now > known->second.not_after || now < known->second.not_before) {
+    absl::StatusOr<CertificateInfo> info = trust_->Verify(chain, now);
+    if (!info.ok()) return Refused(ReasonOf(info.status()), info.status().message());
+    if (info->identities.empty()) {
+      return Refused(Refusal::kBadCertificate,
+                     "names nobody of a run (a URI longwave:worker/NAME, longwave:shard/N, …)");
+    }
+    if (known_.size() >= kKnownMax) known_.clear();
+    known = known_.insert_or_assign(fingerprint, *std::move(info)).first;
+  }
+  return {known->second, std::nullopt};
 }
 
 }  // namespace longwave

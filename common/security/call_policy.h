@@ -1,6 +1,9 @@
 #ifndef LONGWAVE_COMMON_SECURITY_CALL_POLICY_H_
 #define LONGWAVE_COMMON_SECURITY_CALL_POLICY_H_
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/log/refusals.h"
 #include "common/security/certificates.h"
+#include "common/security/credentials.h"
 #include "common/security/identity.h"
 
 namespace longwave {
@@ -77,7 +81,6 @@ class CallerBook {
  public:
   // authority_file: ca.crt.
   static absl::StatusOr<std::unique_ptr<CallerBook>> Open(const std::string& authority_file);
-  virtual ~CallerBook() = default;
 
   // The certificate's content (PEM; "": no certificate), and the refusal if it is invalid. chain:
   // the certificate and any others that the caller sent. The cache's key is the certificate alone,
@@ -86,7 +89,18 @@ class CallerBook {
     CertificateInfo certificate;
     std::optional<CallRefusal> refusal;
   };
-  virtual Caller Look(const std::string& certificate, const std::string& chain, absl::Time now) = 0;
+  Caller Look(const std::string& certificate, const std::string& chain, absl::Time now);
+
+ private:
+  explicit CallerBook(std::string file) : file_(std::move(file)) {}
+  absl::Status Reload();
+
+  const std::string file_;
+  std::mutex mutex_;
+  std::unique_ptr<Trust> trust_;
+  FileStamp stamp_;
+  absl::Time looked_ = absl::InfinitePast();
+  std::map<Fingerprint, CertificateInfo> known_;  // by the certificate's text
 };
 
 }  // namespace longwave

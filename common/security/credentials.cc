@@ -1,6 +1,5 @@
 #include "common/security/credentials.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,23 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
-namespace {
-
-absl::Status WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Unavailable(std::strerror(errno));
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  if (fsync(fd) != 0) return Unavailable(std::strerror(errno));
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 std::string FileIn(const std::string& folder, std::string_view file) {
   return absl::StrCat(folder, "/", absl::string_view(file.data(), file.size()));
@@ -53,28 +39,6 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t bytes_m
                            " bytes, wanted at most that");
   }
   return content;
-}
-
-absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy) {
-  const std::string temporary = absl::StrCat(path, ".new");
-  const auto refuse = [&](std::string_view why) {
-    return Unavailable("cannot write ", path, ": ", why);
-  };
-  const mode_t mode = secrecy == Secrecy::kSecret ? 0600 : 0644;
-  unlink(temporary.c_str());  // a leftover of a process that ended here, with any mode
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (fd < 0) return refuse(std::strerror(errno));
-  const absl::Status written = WriteAll(fd, content);
-  close(fd);
-  if (!written.ok()) return refuse(std::string(written.message()));
-  if (rename(temporary.c_str(), path.c_str()) != 0) return refuse(std::strerror(errno));
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const int folder_fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
-  if (folder_fd >= 0) {
-    fsync(folder_fd);
-    close(folder_fd);
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CredentialsFolder(const std::string& configured,
@@ -114,11 +78,10 @@ absl::Status MakeSecretFolder(const std::string& folder) {
 
 absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials) {
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(FileIn(folder, kKeyFile), credentials.key, kSecretFile));
   LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(FileIn(folder, kKeyFile), credentials.key, Secrecy::kSecret));
-  LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(FileIn(folder, kAuthorityFile), credentials.authority, Secrecy::kPublic));
-  return WriteTextFile(FileIn(folder, kCertificateFile), credentials.certificate, Secrecy::kPublic);
+      WriteFile(FileIn(folder, kAuthorityFile), credentials.authority, kPublicFile));
+  return WriteFile(FileIn(folder, kCertificateFile), credentials.certificate, kPublicFile);
 }
 
 absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
@@ -173,7 +136,7 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string
   if (absl::IsNotFound(key.status())) {
     LONGWAVE_ASSIGN_OR_RETURN(authority, Authority::Make(kLabel, now));
     LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
-    LONGWAVE_RETURN_IF_ERROR(WriteTextFile(key_file, authority->key(), Secrecy::kSecret));
+    LONGWAVE_RETURN_IF_ERROR(WriteFile(key_file, authority->key(), kSecretFile));
   } else {
     LONGWAVE_RETURN_IF_ERROR(key.status());
     auto made = Authority::MakeFor(*key, kLabel, now);
@@ -184,8 +147,7 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string
     }
     authority = *std::move(made);
   }
-  LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(certificate_file, authority->certificate(), Secrecy::kPublic));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(certificate_file, authority->certificate(), kPublicFile));
   return authority;
 }
 

@@ -1,6 +1,8 @@
 #ifndef LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
 #define LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,9 +44,9 @@ inline constexpr size_t kTextFileBytesMax = 1 << 20;
 // Errors: NotFound, PermissionDenied, InvalidArgument (more than bytes_max).
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          size_t bytes_max = kTextFileBytesMax);
-// Writes a file durably and atomically; a secret one is readable by its owner alone.
-enum class Secrecy { kPublic, kSecret };
-absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy);
+// Modes of WriteFile (common/base/new_file.h): a secret one is readable by its owner alone.
+inline constexpr mode_t kPublicFile = 0644;
+inline constexpr mode_t kSecretFile = 0600;
 
 // Makes the folder, for its owner alone, unless it exists.
 absl::Status MakeSecretFolder(const std::string& folder);

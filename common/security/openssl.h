@@ -26,7 +26,6 @@ struct OpenSslFree {
 };
 using BioPtr = std::unique_ptr<BIO, OpenSslFree<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
-using KeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, OpenSslFree<EVP_PKEY_CTX_free>>;
 using CertificatePtr = std::unique_ptr<X509, OpenSslFree<X509_free>>;
 using RequestPtr = std::unique_ptr<X509_REQ, OpenSslFree<X509_REQ_free>>;
 using StorePtr = std::unique_ptr<X509_STORE, OpenSslFree<X509_STORE_free>>;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "common/base/isa.h"
 #include "common/wire/bytes.h"
 
 #if defined(__x86_64__)
@@ -47,8 +48,6 @@ uint32_t ExtendPortable(uint32_t state, const std::byte* data, size_t size) {
   }
   return state;
 }
-
-using ExtendFunction = uint32_t (*)(uint32_t, const std::byte*, size_t);
 
 #if defined(__x86_64__)
 // The instruction takes three cycles, but one may start in each cycle, so three lanes run side by
@@ -113,22 +112,14 @@ __attribute__((target("sse4.2"))) uint32_t ExtendSse42(uint32_t state, const std
   for (; size > 0; ++data, --size) state = _mm_crc32_u8(state, std::to_integer<uint8_t>(*data));
   return state;
 }
-
-ExtendFunction ChooseExtend() {
-  return __builtin_cpu_supports("sse4.2") ? ExtendSse42 : ExtendPortable;
-}
-#else
-ExtendFunction ChooseExtend() { return ExtendPortable; }
 #endif
 
 }  // namespace
 
 uint32_t Crc32c(std::span<const std::byte> bytes) {
-  static const ExtendFunction extend = ChooseExtend();
-  return ~extend(~uint32_t{0}, bytes.data(), bytes.size());
-}
-
-uint32_t Crc32cPortable(std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (ChosenIsa() != Isa::kGeneric) return ~ExtendSse42(~uint32_t{0}, bytes.data(), bytes.size());
+#endif
   return ~ExtendPortable(~uint32_t{0}, bytes.data(), bytes.size());
 }
 

@@ -8,11 +8,8 @@
 namespace longwave {
 
 // CRC-32C (Castagnoli), as in RFC 3720, appendix B.4: reflected, polynomial 0x1edc6f41, initial
-// value and final xor all ones. Uses the processor's instruction if available.
+// value and final xor all ones. By the processor's instruction, or by tables in ISA generic.
 uint32_t Crc32c(std::span<const std::byte> bytes);
-
-// Crc32c by tables, for any processor.
-uint32_t Crc32cPortable(std::span<const std::byte> bytes);
 
 }  // namespace longwave
 

@@ -16,8 +16,8 @@ namespace {
 using Shape = EliasFanoShape;
 
 #if LONGWAVE_HAS_AVX512
-bool IsShort(const Shape& shape, size_t k) {
-  return shape.high_size <= 128 && k <= 64 && shape.low_bits <= 7;
+bool IsShort(const Shape& shape) {
+  return shape.high_size <= 128 && shape.k <= 64 && shape.low_bits <= 7;
 }
 #endif
 
@@ -31,6 +31,8 @@ Shape ShapeOf(uint32_t n, uint32_t k) {
   shape.total_size = shape.high_size + k * shape.low_bits;
   return shape;
 }
+
+size_t BytesOf(const Shape& shape) { return (shape.total_size + 7) / 8; }
 
 // Writes a bit stream, least significant bit first, by whole words except the last.
 class BitWriter {
@@ -66,12 +68,12 @@ void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter&
 }
 
 // Decodes index after index, with a sentence for the first defect.
-absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<uint16_t> indices) {
-  const size_t k = indices.size();
-  const Shape shape = ShapeOf(n, static_cast<uint32_t>(k));
-  if (in.size() != (shape.total_size + 7) / 8) {
-    return InvalidArgument("indices: got ", in.size(), " bytes, wanted ",
-                           (shape.total_size + 7) / 8, " for ", k, " of ", n);
+absl::Status DecodeSlowly(const Shape& shape, std::span<const std::byte> in,
+                          std::span<uint16_t> indices) {
+  const size_t k = shape.k, n = shape.n;
+  if (in.size() != BytesOf(shape)) {
+    return InvalidArgument("indices: got ", in.size(), " bytes, wanted ", BytesOf(shape), " for ",
+                           k, " of ", n);
   }
   // 64 high bits at a time: the position of the i-th set bit, minus i, is the i-th index's high
   // part.
@@ -120,16 +122,14 @@ bool DecodeFast(const Shape& shape, const std::byte* in, uint16_t* indices) {
 
 }  // namespace
 
-uint32_t EliasFanoLowBits(uint32_t n, uint32_t k) { return ShapeOf(n, k).low_bits; }
-
-size_t EliasFanoBytes(uint32_t n, uint32_t k) { return (ShapeOf(n, k).total_size + 7) / 8; }
+size_t EliasFanoBytes(uint32_t n, uint32_t k) { return BytesOf(ShapeOf(n, k)); }
 
 void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<std::byte> out) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
-  LONGWAVE_CHECK(out.size() == (shape.total_size + 7) / 8);
+  LONGWAVE_CHECK(out.size() == BytesOf(shape));
 #if LONGWAVE_HAS_AVX512
   if (n <= kTileSizeMax && shape.low_bits <= 7 && ChosenIsa() == Isa::kAvx512) {
-    return avx512::EliasFanoEncode(indices, shape.low_bits, shape.high_size, out);
+    return avx512::EliasFanoEncode(shape, indices, out);
   }
 #endif
   // A stream of words for both arrays: high bits accumulate in a word until the next index lies
@@ -156,36 +156,32 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
 #if LONGWAVE_HAS_AVX512
-  if (n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512 && in.size() == (shape.total_size + 7) / 8) {
+  if (n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512 && in.size() == BytesOf(shape)) {
     const std::byte* const block = in.data();
-    const bool right = IsShort(shape, indices.size())
-                           ? avx512::EliasFanoDecodeShort(
-                                 n, static_cast<uint32_t>(indices.size()), shape.low_bits,
-                                 shape.high_size, shape.total_size, {&block, 1}, indices.data())
-                           : avx512::EliasFanoDecode(n, shape.low_bits, shape.high_size,
-                                                     shape.total_size, in, indices);
+    const bool right = IsShort(shape)
+                           ? avx512::EliasFanoDecodeShort(shape, {&block, 1}, indices.data())
+                           : avx512::EliasFanoDecode(shape, in, indices);
     if (right) return absl::OkStatus();
   }
 #endif
-  if (in.size() == (shape.total_size + 7) / 8 && n <= kTileSizeMax &&
+  if (in.size() == BytesOf(shape) && n <= kTileSizeMax &&
       DecodeFast(shape, in.data(), indices.data())) {
     return absl::OkStatus();
   }
   // The slow decoder reports the defect and its place.
-  return DecodeSlowly(n, in, indices);
+  return DecodeSlowly(shape, in, indices);
 }
 
 bool EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const> blocks,
                         uint16_t* indices) {
   const Shape shape = ShapeOf(n, k);
 #if LONGWAVE_HAS_AVX512
-  if (IsShort(shape, k) && n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512) {
-    return avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size, shape.total_size,
-                                        blocks, indices);
+  if (IsShort(shape) && n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512) {
+    return avx512::EliasFanoDecodeShort(shape, blocks, indices);
   }
 #endif
   for (const std::byte* const block : blocks) {
-    const std::span in(block, (shape.total_size + 7) / 8);
+    const std::span in(block, BytesOf(shape));
     if (!EliasFanoDecode(n, in, std::span(indices, k)).ok()) return false;
     indices += k;
   }

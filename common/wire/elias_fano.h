@@ -17,8 +17,7 @@ namespace longwave {
 // end to whole bytes. n = 4096 and k = 64 cost 64 bytes: 8 bits an index, where
 // log2(binomial(4096, 64)) / 64 = 7.36. Source: Elias 1974, Fano 1971.
 
-// Low bits of an index: floor(log2(n/k)). 1 <= k <= n <= 65536.
-uint32_t EliasFanoLowBits(uint32_t n, uint32_t k);
+// 1 <= k <= n <= 65536.
 size_t EliasFanoBytes(uint32_t n, uint32_t k);
 
 // indices: strictly increasing, below n. out: EliasFanoBytes(n, k) bytes, all written.

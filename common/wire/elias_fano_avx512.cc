@@ -40,10 +40,9 @@ LONGWAVE_AVX512 inline __m512i Load(std::span<const std::byte> in, size_t at) {
 // mask. Then 32 indices at a time: their low bits are fields of the 64 bytes in which they start,
 // and a funnel shift takes each from two neighbouring words of 16 bits. Neither loop's length
 // depends on the bits, so that no branch is mispredicted.
-LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size,
-                                     size_t total_size, std::span<const std::byte> in,
+LONGWAVE_AVX512 bool EliasFanoDecode(const EliasFanoShape& shape, std::span<const std::byte> in,
                                      std::span<uint16_t> indices) {
-  const size_t k = indices.size();
+  const auto [n, k, low_bits, high_size, total_size] = shape;
   alignas(64) std::array<uint16_t, kTileSizeMax + 64> positions;
   const __m512i bytes = _mm512_load_si512(kBytes.data());
   size_t count = 0;
@@ -113,10 +112,10 @@ LONGWAVE_AVX512 inline __m512i BytesTimes(__m512i bytes, uint32_t factor) {
 
 // Two words of high bits and 64 indices (as for 64 in 4096) fit registers with a byte each: the
 // fields of eight low parts are in one word of 64 bits, wherever they begin in their first byte.
-LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits,
-                                          size_t high_size, size_t total_size,
+LONGWAVE_AVX512 bool EliasFanoDecodeShort(const EliasFanoShape& shape,
                                           std::span<const std::byte* const> blocks,
                                           uint16_t* indices) {
+  const auto [n, k, low_bits, high_size, total_size] = shape;
   const __m512i lanes = _mm512_load_si512(kBytes.data());
   const size_t low_byte = high_size / 8;
   const size_t size = (total_size + 7) / 8;
@@ -212,8 +211,9 @@ LONGWAVE_AVX512 void PutHighBits(std::span<const uint16_t> indices, uint32_t low
 // Two extractions put eight indices' low bits next to each other, in low_bits whole bytes. So all
 // eights begin at the same bit of a byte as the first one. The block is written where there is room
 // after it.
-LONGWAVE_AVX512 void EliasFanoEncode(std::span<const uint16_t> indices, uint32_t low_bits,
-                                     size_t high_size, std::span<std::byte> out) {
+LONGWAVE_AVX512 void EliasFanoEncode(const EliasFanoShape& shape, std::span<const uint16_t> indices,
+                                     std::span<std::byte> out) {
+  const uint32_t low_bits = shape.low_bits, high_size = shape.high_size;
   alignas(64) std::array<std::byte, 2 * kTileSizeMax / 8 + 64> block;
   PutHighBits(indices, low_bits, high_size, block.data());
   const uint64_t mask = ((uint64_t{1} << low_bits) - 1) * 0x0001000100010001u;

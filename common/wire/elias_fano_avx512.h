@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/wire/elias_fano_block.h"
+
 // AVX-512 forms of the functions of elias_fano.h, with the same results to the bit. elias_fano.cc
 // calls them where ChosenIsa is kAvx512, for tiles of at most kTileSizeMax coefficients.
 
@@ -17,19 +19,17 @@
 
 namespace longwave::avx512 {
 
-// EliasFanoDecode of k = indices.size() indices with `low_bits` low bits; the high array has
-// `high_size` bits. in: of the right length. False if invalid.
-bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size, size_t total_size,
-                     std::span<const std::byte> in, std::span<uint16_t> indices);
+// EliasFanoDecode of a block of the right length. False if invalid.
+bool EliasFanoDecode(const EliasFanoShape& shape, std::span<const std::byte> in,
+                     std::span<uint16_t> indices);
 
 // Decodes k indices from each block, one after the other. high_size is at most 128, k at most 64,
 // low_bits at most 7.
-bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits, size_t high_size,
-                          size_t total_size, std::span<const std::byte* const> blocks,
+bool EliasFanoDecodeShort(const EliasFanoShape& shape, std::span<const std::byte* const> blocks,
                           uint16_t* indices);
 
 // EliasFanoEncode with at most seven low bits.
-void EliasFanoEncode(std::span<const uint16_t> indices, uint32_t low_bits, size_t high_size,
+void EliasFanoEncode(const EliasFanoShape& shape, std::span<const uint16_t> indices,
                      std::span<std::byte> out);
 
 }  // namespace longwave::avx512

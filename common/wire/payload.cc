@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
 #include "common/wire/elias_fano.h"
 #include "common/wire/frame.h"
@@ -30,8 +31,6 @@ enum Offset : size_t {
   kReservedCAt = 12,
 };
 
-size_t AlignUp8(size_t bytes) { return (bytes + 7) / 8 * 8; }
-
 absl::Status CheckFormat(const PayloadFormat& format) {
   if (static_cast<uint8_t>(format.selection) > static_cast<uint8_t>(Selection::kStride)) {
     return InvalidArgument("payload: selection: got ", static_cast<int>(format.selection),
@@ -48,9 +47,7 @@ absl::Status CheckFormat(const PayloadFormat& format) {
 }
 
 absl::Status CheckZeros(std::span<const std::byte> bytes, const char* what) {
-  if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; })) {
-    return absl::OkStatus();
-  }
+  if (std::ranges::all_of(bytes, ByteReader::IsZero)) return absl::OkStatus();
   return InvalidArgument("payload: ", what, ": got bytes that are set, wanted zeros");
 }
 
@@ -144,7 +141,7 @@ absl::StatusOr<PayloadLayout> PayloadLayout::Create(const PayloadFormat& format,
       at += sizeof(uint16_t);
     }
   }
-  at = AlignUp8(at);
+  at = AlignedUp(at);
   for (size_t i = 0; i < tile_sizes.size(); ++i) {
     const uint32_t n = tile_sizes[i];
     if (n < 1 || n > kTileSizeMax) {
@@ -156,7 +153,7 @@ absl::StatusOr<PayloadLayout> PayloadLayout::Create(const PayloadFormat& format,
       at += EliasFanoBytes(n, SentCount(format, n));
     }
   }
-  at = AlignUp8(at);
+  at = AlignedUp(at);
   for (size_t i = 0; i < tile_sizes.size(); ++i) {
     layout.offsets_[i].values = at;
     at += (size_t{SentCount(format, tile_sizes[i])} * ValueBits(format.codec) + 7) / 8;
@@ -221,15 +218,15 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
   size_t scales_end = kPayloadHeadBytes;
   if (HasScale(format.codec)) scales_end += sizeof(uint16_t) * layout.tile_count();
   const uint32_t last = layout.tile_count() - 1;
-  size_t blocks_end = AlignUp8(scales_end);
+  size_t blocks_end = AlignedUp(scales_end);
   if (format.selection == Selection::kTopK) {
     blocks_end = layout.offsets(last).indices +
                  EliasFanoBytes(layout.tile_size(last), layout.sent_count(last));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(
-      payload.subspan(scales_end, AlignUp8(scales_end) - scales_end), "gap after the scales"));
+      payload.subspan(scales_end, AlignedUp(scales_end) - scales_end), "gap after the scales"));
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(
-      payload.subspan(blocks_end, AlignUp8(blocks_end) - blocks_end), "gap after the indices"));
+      payload.subspan(blocks_end, AlignedUp(blocks_end) - blocks_end), "gap after the indices"));
 
   uint32_t indices_end = 0;  // end of the tiles with checked indices
   for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) {

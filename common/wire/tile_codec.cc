@@ -45,6 +45,14 @@ void ForCodes(uint32_t bits, const std::byte* from, size_t count, const F& f) {
   }
 }
 
+// The indices of a selection that needs no values.
+void DrawIndices(Selection selection, uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
+  if (selection == Selection::kRandom) return SelectRandom(n, draw, indices);
+  if (selection == Selection::kStride) return SelectStride(n, draw, indices);
+  LONGWAVE_CHECK(indices.size() == n);
+  std::iota(indices.begin(), indices.end(), uint16_t{0});
+}
+
 }  // namespace
 
 uint16_t ScaleCodeMax(ValueCodec codec) {
@@ -134,18 +142,8 @@ void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
 
 void SelectIndices(Selection selection, std::span<const float> values, uint64_t draw,
                    std::span<uint16_t> indices) {
-  const auto n = static_cast<uint32_t>(values.size());
-  switch (selection) {
-    case Selection::kAll:
-      LONGWAVE_CHECK(indices.size() == n);
-      return std::iota(indices.begin(), indices.end(), uint16_t{0});
-    case Selection::kTopK:
-      return SelectTopK(values, indices);
-    case Selection::kRandom:
-      return SelectRandom(n, draw, indices);
-    case Selection::kStride:
-      return SelectStride(n, draw, indices);
-  }
+  if (selection == Selection::kTopK) return SelectTopK(values, indices);
+  DrawIndices(selection, static_cast<uint32_t>(values.size()), draw, indices);
 }
 
 void WriteTileHead(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
@@ -166,24 +164,13 @@ void ReadTileIndices(const PayloadLayout& layout, uint32_t tile, std::span<const
   const uint32_t n = layout.tile_size(tile);
   const uint32_t k = layout.sent_count(tile);
   LONGWAVE_CHECK(indices.size() == k);
-  switch (layout.format().selection) {
-    case Selection::kAll:
-      std::iota(indices.begin(), indices.end(), uint16_t{0});
-      return;
-    case Selection::kTopK:
-      // ValidatePayload has decoded the same bytes.
-      LONGWAVE_CHECK(
-          EliasFanoDecode(n, payload.subspan(layout.offsets(tile).indices, EliasFanoBytes(n, k)),
-                          indices)
-              .ok());
-      return;
-    case Selection::kRandom:
-      SelectRandom(n, draw, indices);
-      return;
-    case Selection::kStride:
-      SelectStride(n, draw, indices);
-      return;
-  }
+  const Selection selection = layout.format().selection;
+  if (selection != Selection::kTopK) return DrawIndices(selection, n, draw, indices);
+  // ValidatePayload has decoded the same bytes.
+  LONGWAVE_CHECK(
+      EliasFanoDecode(n, payload.subspan(layout.offsets(tile).indices, EliasFanoBytes(n, k)),
+                      indices)
+          .ok());
 }
 
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,

@@ -1,5 +1,6 @@
 #include "common/base/errors.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/run_transform.h"
 
 namespace longwave::cuda {
 
@@ -7,5 +8,7 @@ absl::StatusOr<const KernelOps*> Ops() {
   return Unavailable(
       "the CUDA backend is not in this build: configure with LONGWAVE_CUDA=ON and a CUDA toolkit");
 }
+
+void SetRunTransform(RunTransform) {}
 
 }  // namespace longwave::cuda

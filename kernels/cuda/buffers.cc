@@ -2,26 +2,37 @@
 
 #include <algorithm>
 
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace longwave::cuda {
 
+absl::StatusOr<void*> NewMemory(MemoryKind kind, size_t bytes) {
+  void* memory = nullptr;
+  bytes = std::max<size_t>(1, bytes);
+  const bool on_device = kind == MemoryKind::kDevice;
+  const cudaError_t error = on_device ? cudaMalloc(&memory, bytes) : cudaMallocHost(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // reported here, so cleared for later calls
+    return ResourceExhausted("no ", on_device ? "" : "pinned host ", "memory",
+                             on_device ? " on the GPU" : "", " for an array of ", bytes, " bytes");
+  }
+  LONGWAVE_CUDA_RETURN_IF_ERROR(error);
+  return memory;
+}
+
 absl::Status GrowingMemory::Reserve(size_t bytes) {
   if (Holds(bytes)) return absl::OkStatus();
   const size_t capacity = std::max(bytes, capacity_ + capacity_ / 2);
-  if (kind_ == Kind::kDevice) {
+  if (kind_ == MemoryKind::kDevice) {
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(memory_));
   } else {
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFreeHost(memory_));
   }
   memory_ = nullptr;
   capacity_ = 0;
-  if (kind_ == Kind::kDevice) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, capacity));
-  } else {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMallocHost(&memory_, capacity));
-  }
+  LONGWAVE_ASSIGN_OR_RETURN(memory_, NewMemory(kind_, capacity));
   capacity_ = capacity;
   return absl::OkStatus();
 }

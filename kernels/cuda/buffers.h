@@ -6,19 +6,25 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace longwave::cuda {
+
+enum class MemoryKind { kDevice, kPinnedHost };
+
+// Memory of at least one byte, since an array of none has no address. Errors: ResourceExhausted,
+// with the wanted size.
+absl::StatusOr<void*> NewMemory(MemoryKind kind, size_t bytes);
 
 // Memory that grows and is kept, so that only the first calls of a session allocate.
 class GrowingMemory {
  public:
-  enum class Kind { kDevice, kPinnedHost };
-  explicit GrowingMemory(Kind kind) : kind_(kind) {}
+  explicit GrowingMemory(MemoryKind kind) : kind_(kind) {}
   GrowingMemory(const GrowingMemory&) = delete;
   GrowingMemory& operator=(const GrowingMemory&) = delete;
 
   // Provides at least `bytes`. Growing loses the contents, so that nothing may be under way in
-  // them. Errors: Internal (no memory).
+  // them. Errors: as NewMemory's.
   absl::Status Reserve(size_t bytes);
   bool Holds(size_t bytes) const { return bytes <= capacity_; }
 
@@ -28,7 +34,7 @@ class GrowingMemory {
   }
 
  private:
-  Kind kind_;
+  MemoryKind kind_;
   void* memory_ = nullptr;
   size_t capacity_ = 0;
 };
@@ -36,8 +42,8 @@ class GrowingMemory {
 // A buffer on the device and pinned host memory beside it, so that copies overlap with kernels.
 // Never destroyed, since the runtime may be unloaded first.
 struct Transit {
-  GrowingMemory device{GrowingMemory::Kind::kDevice};
-  GrowingMemory host{GrowingMemory::Kind::kPinnedHost};
+  GrowingMemory device{MemoryKind::kDevice};
+  GrowingMemory host{MemoryKind::kPinnedHost};
   cudaEvent_t used = nullptr;    // a kernel has finished with `device`
   cudaEvent_t copied = nullptr;  // a copy between the two has finished
 

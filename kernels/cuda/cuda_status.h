@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
+#include "common/base/status_macros.h"
 
 namespace longwave::cuda {
 
@@ -13,11 +14,7 @@ absl::Status ToStatus(cudaError_t error, const char* call, const char* file, int
 }  // namespace longwave::cuda
 
 // Every call of the CUDA runtime goes through here.
-#define LONGWAVE_CUDA_RETURN_IF_ERROR(call)                                                      \
-  do {                                                                                           \
-    if (absl::Status lw_status_ = ::longwave::cuda::ToStatus((call), #call, __FILE__, __LINE__); \
-        !lw_status_.ok())                                                                        \
-      return lw_status_;                                                                         \
-  } while (false)
+#define LONGWAVE_CUDA_STATUS(call) ::longwave::cuda::ToStatus((call), #call, __FILE__, __LINE__)
+#define LONGWAVE_CUDA_RETURN_IF_ERROR(call) LONGWAVE_RETURN_IF_ERROR(LONGWAVE_CUDA_STATUS(call))
 
 #endif  // LONGWAVE_KERNELS_CUDA_CUDA_STATUS_H_

@@ -82,8 +82,7 @@ absl::Status DecodeUpdateTiles(Workspace& workspace, cudaStream_t stream,
                       [&](TileKernel kernel, uint32_t first, uint32_t count) -> absl::Status {
                         job.tiles.first = first;
                         job.tiles.count = count;
-                        LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(kernel, job, stream));
-                        return absl::OkStatus();
+                        return LONGWAVE_CUDA_STATUS(Launch(kernel, job, stream));
                       });
   });
 }
@@ -97,8 +96,7 @@ absl::Status RestoreTiles(Workspace& workspace, cudaStream_t stream, const Resto
                        job.tiles.count = payload.tile_count;
                        job.alpha = args.alpha;
                        job.momentum = args.momentum;
-                       LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(job, stream));
-                       return absl::OkStatus();
+                       return LONGWAVE_CUDA_STATUS(Launch(job, stream));
                      });
 }
 
@@ -152,8 +150,7 @@ absl::Status Hash(const Exec& exec, const HashArgs& args) {
     status = EnqueueHash(*workspace, stream, args, *transit);
   }
   if (status.ok()) {
-    status =
-        ToStatus(cudaEventSynchronize(transit->copied), "cudaEventSynchronize", __FILE__, __LINE__);
+    status = LONGWAVE_CUDA_STATUS(cudaEventSynchronize(transit->copied));
   } else {
     static_cast<void>(cudaStreamSynchronize(stream));
   }

@@ -72,11 +72,11 @@ __global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJo
 }  // namespace decode_cu
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream) {
-  return Launch(DecodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
+  return Launch(DecodeKernel, job.tiles.count, kGeneralThreads, stream, job);
 }
 
 cudaError_t Launch(const RestoreJob& job, cudaStream_t stream) {
-  return Launch(RestoreKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
+  return Launch(RestoreKernel, job.tiles.count, kGeneralThreads, stream, job);
 }
 
 }  // namespace longwave::cuda

@@ -192,11 +192,11 @@ cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // 
 cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream) {
   if (kernel == TileKernel::kGeneral) return LaunchDecodeGeneral(job, stream);
   if (kernel == TileKernel::k64x64 && job.basis != nullptr) {
-    return Launch(DecodeSumsKernel, job.tiles.count, kBlockThreads, 0, stream, job);
+    return Launch(DecodeSumsKernel, job.tiles.count, kBlockThreads, stream, job);
   }
   return WithShape(kernel, [&](auto shape) {
     return Launch(DecodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
-                  0, stream, job);
+                  stream, job);
   });
 }
 

@@ -1,5 +1,6 @@
 // The host side of the encoder: enqueues work, and collects its results later.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -17,13 +18,15 @@
 namespace longwave::cuda {
 namespace {
 
+std::atomic<RunTransform> run_transform = RunTransform::kFft;
+
 size_t ReportBytes(uint32_t tile_count) { return tile_count * sizeof(TileReport); }
 static_assert(sizeof(TileReport) % 16 == 0, "a payload's head is stored as one word of 16 bytes");
 
 // Whether a tile is a run of 4096 that goes through an FFT.
 bool TakesFft(const Tile& tile, Transform transform) {
   return transform == Transform::kDct && tile.rows == 1 && tile.cols == kTileSizeMax &&
-         GetRunTransform() == RunTransform::kFft;
+         run_transform == RunTransform::kFft && FftStatus().ok();
 }
 
 // Transforms the runs of `job` by an FFT into job.spectrum.
@@ -132,6 +135,8 @@ EncodeReport Sum(std::span<const TileReport> reports) {
 
 }  // namespace
 
+void SetRunTransform(RunTransform transform) { run_transform = transform; }
+
 absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * found, Workspace::Get());
@@ -175,8 +180,7 @@ absl::Status Finish(const Exec& exec, uint32_t slot) {
     workspace->encodings.erase(found);
   }
   const Transit& transit = *encoding.transit;
-  absl::Status status =
-      ToStatus(cudaEventSynchronize(transit.copied), "cudaEventSynchronize", __FILE__, __LINE__);
+  absl::Status status = LONGWAVE_CUDA_STATUS(cudaEventSynchronize(transit.copied));
   if (status.ok()) {
     const size_t report_bytes = ReportBytes(encoding.tile_count);
     std::memcpy(encoding.payload.data(), transit.host.as<std::byte>() + report_bytes,

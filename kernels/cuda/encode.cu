@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kGeneralThreads) EncodeKernel(const EncodeJob 
 }  // namespace encode_cu
 
 cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream) {
-  return Launch(EncodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
+  return Launch(EncodeKernel, job.tiles.count, kGeneralThreads, stream, job);
 }
 
 }  // namespace longwave::cuda

@@ -108,7 +108,7 @@ cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream)
   if (kernel == TileKernel::kGeneral) return LaunchEncodeGeneral(job, stream);
   return WithShape(kernel, [&](auto shape) {
     return Launch(EncodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
-                  0, stream, job);
+                  stream, job);
   });
 }
 

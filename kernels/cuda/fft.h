@@ -16,8 +16,8 @@ namespace longwave::cuda {
 
 // Transforms `count` runs in place, on `stream`: each is 4096 + 2 floats whose first 4096 are real,
 // and becomes 2049 complex numbers V[k] = Σ_n v[n] exp(−2πi nk / 4096). Enqueues and returns. The
-// first call for a count makes a plan, which is kept. Not thread-safe. Errors: Unavailable (no
-// cuFFT).
+// first call for a count makes a plan, which is kept. Not thread-safe. Requires FftStatus() to be
+// OK.
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream);
 
 // Computes the tiles' signal, times DctNorm, in Makhoul's order: the input of FftRuns.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "kernels/cuda/run_transform.h"
 
 namespace longwave::cuda {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using Handle = int;
 using Result = int;  // 0: success
 constexpr int kRealToComplex = 0x2a;
+constexpr int kLength = 4096;
 
 struct Library {
   Result (*plan_many)(Handle*, int rank, int* n, int* in_embed, int in_stride, int in_distance,
@@ -31,50 +33,68 @@ bool Find(void* library, const char* name, F*& function) {
   return function != nullptr;
 }
 
-absl::StatusOr<Library> Load() {
-  // Names for CUDA 13 and 12; LibTorch may have loaded the library already.
-  std::string tried;
-  for (const char* name : {"libcufft.so.12", "libcufft.so.11", "libcufft.so"}) {
-    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      absl::StrAppend(&tried, tried.empty() ? "" : "; ", dlerror());
-      continue;
-    }
-    Library loaded;
-    if (Find(library, "cufftPlanMany", loaded.plan_many) &&
-        Find(library, "cufftSetStream", loaded.set_stream) &&
-        Find(library, "cufftExecR2C", loaded.real_to_complex)) {
-      return loaded;
-    }
-    return Unavailable(name, " lacks functions of cuFFT");
-  }
-  return Unavailable("no cuFFT here: ", tried);
-}
-
 absl::Status ToStatus(Result result, const char* call) {
   if (result == 0) return absl::OkStatus();
   return Internal("cuFFT: ", call, " fails with result ", result);
 }
 
+// By count.
+std::map<uint32_t, Handle>& Plans() {
+  static auto& plans = *new std::map<uint32_t, Handle>;
+  return plans;
+}
+
+absl::Status AddPlan(const Library& library, uint32_t count) {
+  Handle plan = 0;
+  int n[] = {kLength}, in_embed[] = {kLength + 2}, out_embed[] = {kLength / 2 + 1};
+  LONGWAVE_RETURN_IF_ERROR(
+      ToStatus(library.plan_many(&plan, 1, n, in_embed, 1, kLength + 2, out_embed, 1,
+                                 kLength / 2 + 1, kRealToComplex, static_cast<int>(count)),
+               "cufftPlanMany"));
+  Plans().emplace(count, plan);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Library> Open(const char* name) {
+  void* const file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (file == nullptr) return Unavailable(dlerror());
+  Library library;
+  if (!Find(file, "cufftPlanMany", library.plan_many) ||
+      !Find(file, "cufftSetStream", library.set_stream) ||
+      !Find(file, "cufftExecR2C", library.real_to_complex)) {
+    return Unavailable(name, " lacks functions of cuFFT");
+  }
+  // A library that is too new for the driver, or too old for the GPU, still loads.
+  if (absl::Status made = AddPlan(library, 1); !made.ok()) return Prefixed(name, made);
+  return library;
+}
+
+absl::StatusOr<Library> Load() {
+  // Names for CUDA 13 and 12; LibTorch may have loaded the library already.
+  std::string tried;
+  for (const char* name : {"libcufft.so.12", "libcufft.so.11", "libcufft.so"}) {
+    absl::StatusOr<Library> library = Open(name);
+    if (library.ok()) return library;
+    absl::StrAppend(&tried, tried.empty() ? "" : "; ", library.status().message());
+  }
+  return Unavailable("no cuFFT here: ", tried);
+}
+
+const absl::StatusOr<Library>& Loaded() {
+  static const absl::StatusOr<Library> library = Load();
+  return library;
+}
+
 }  // namespace
 
+const absl::Status& FftStatus() { return Loaded().status(); }
+
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream) {
-  constexpr int kLength = 4096;
-  static const absl::StatusOr<Library> library = Load();
-  LONGWAVE_RETURN_IF_ERROR(library.status());
-  static auto& plans = *new std::map<uint32_t, Handle>;
-  auto found = plans.find(count);
-  if (found == plans.end()) {
-    Handle plan = 0;
-    int n[] = {kLength}, in_embed[] = {kLength + 2}, out_embed[] = {kLength / 2 + 1};
-    LONGWAVE_RETURN_IF_ERROR(
-        ToStatus(library->plan_many(&plan, 1, n, in_embed, 1, kLength + 2, out_embed, 1,
-                                    kLength / 2 + 1, kRealToComplex, static_cast<int>(count)),
-                 "cufftPlanMany"));
-    found = plans.emplace(count, plan).first;
-  }
-  LONGWAVE_RETURN_IF_ERROR(ToStatus(library->set_stream(found->second, stream), "cufftSetStream"));
-  return ToStatus(library->real_to_complex(found->second, runs, runs), "cufftExecR2C");
+  const Library& library = *Loaded();
+  if (!Plans().contains(count)) LONGWAVE_RETURN_IF_ERROR(AddPlan(library, count));
+  const Handle plan = Plans().at(count);
+  LONGWAVE_RETURN_IF_ERROR(ToStatus(library.set_stream(plan, stream), "cufftSetStream"));
+  return ToStatus(library.real_to_complex(plan, runs, runs), "cufftExecR2C");
 }
 
 }  // namespace longwave::cuda

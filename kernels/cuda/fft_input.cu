@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
 }  // namespace fft_input_cu
 
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream) {
-  return Launch(FftInputKernel, job.tiles.count, kGeneralThreads, 0, stream, job, runs);
+  return Launch(FftInputKernel, job.tiles.count, kGeneralThreads, stream, job, runs);
 }
 
 }  // namespace longwave::cuda

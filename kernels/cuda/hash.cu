@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kHashThreads) HashKernel(const HashJob job) {
 }  // namespace hash_cu
 
 cudaError_t Launch(const HashJob& job, cudaStream_t stream) {
-  return Launch(HashKernel, job.tile_count, kHashThreads, 0, stream, job);
+  return Launch(HashKernel, job.tile_count, kHashThreads, stream, job);
 }
 
 }  // namespace longwave::cuda

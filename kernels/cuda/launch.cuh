@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -18,12 +17,11 @@ namespace longwave::cuda {
 
 // Launches a kernel. The result is that of the launch, not of the kernel.
 template <class... Wanted, class... Given>
-cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                   cudaStream_t stream, Given&&... arguments) {
+cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, cudaStream_t stream,
+                   Given&&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
-  config.dynamicSmemBytes = dynamic_shared_bytes;
   config.stream = stream;
   const cudaError_t launched =
       cudaLaunchKernelEx(&config, kernel, std::forward<Given>(arguments)...);
@@ -37,22 +35,16 @@ cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dyna
 
 // LONGWAVE_SHARED(TileShared, shared);   an object that the threads of a block share
 // LONGWAVE_SHARED(float[64], sums);
-// LONGWAVE_DYNAMIC_SHARED(float, x);     float* x: the dynamic shared memory of the launch
 //
-// Statements of a kernel, or of a function that a kernel calls. The contents are undefined at
-// first. The hardware aligns the dynamic part to 16 bytes.
+// A statement of a kernel, or of a function that a kernel calls. The contents are undefined at
+// first.
 #ifdef __CUDACC__
 #define LONGWAVE_SHARED(Type, name) __shared__ std::type_identity_t<Type> name
-#define LONGWAVE_DYNAMIC_SHARED(Type, name)                        \
-  extern __shared__ __align__(16) unsigned char lw_shared_bytes[]; \
-  Type* const name = reinterpret_cast<Type*>(lw_shared_bytes)
 #else
 #define LONGWAVE_SHARED(Type, name)                                             \
   static char name##_key;                                                       \
   std::type_identity_t<Type>& name = *static_cast<std::type_identity_t<Type>*>( \
       ::longwave::emulation::SharedObject(&name##_key, sizeof(Type), alignof(Type)))
-#define LONGWAVE_DYNAMIC_SHARED(Type, name) \
-  Type* const name = static_cast<Type*>(::longwave::emulation::DynamicShared())
 #endif
 
 #endif  // LONGWAVE_KERNELS_CUDA_LAUNCH_CUH_

@@ -6,18 +6,17 @@
 #include "common/base/status_macros.h"
 #include "kernels/check_args.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/workspace.h"
 
 namespace longwave::cuda {
 namespace {
 
-cudaStream_t StreamOf(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
-
 // Kept between calls, so that they allocate nothing.
 struct SumMemory {
   std::mutex mutex;
-  GrowingMemory sums{GrowingMemory::Kind::kDevice};
-  GrowingMemory result{GrowingMemory::Kind::kPinnedHost};
+  GrowingMemory sums{MemoryKind::kDevice};
+  GrowingMemory result{MemoryKind::kPinnedHost};
 
   // Never destroyed, since the runtime may be unloaded before.
   static SumMemory& Get() {
@@ -38,9 +37,8 @@ absl::Status EnqueueSums(const SquareSumArgs& args, uint64_t chunks, cudaStream_
     chunks = (chunks + kPairSumWidth - 1) / kPairSumWidth;
     std::swap(from, to);
   }
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(memory.result.as<double>(), from, sizeof(double),
-                                                cudaMemcpyDeviceToHost, stream));
-  return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(cudaMemcpyAsync(memory.result.as<double>(), from, sizeof(double),
+                                              cudaMemcpyDeviceToHost, stream));
 }
 
 }  // namespace
@@ -48,28 +46,24 @@ absl::Status EnqueueSums(const SquareSumArgs& args, uint64_t chunks, cudaStream_
 absl::Status AdamW(const Exec& exec, const AdamWArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   if (args.count == 0) return absl::OkStatus();
-  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchAdamW(args, StreamOf(exec)));
-  return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(LaunchAdamW(args, StreamOf(exec)));
 }
 
 absl::Status Scale(const Exec& exec, const ScaleArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   if (args.count == 0) return absl::OkStatus();
-  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchScale(args, StreamOf(exec)));
-  return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(LaunchScale(args, StreamOf(exec)));
 }
 
 absl::Status Blend(const Exec& exec, const BlendArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   if (args.begin == args.end) return absl::OkStatus();
   if (args.alpha == 0) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(args.theta + args.begin, args.anchor + args.begin,
-                                                  (args.end - args.begin) * sizeof(float),
-                                                  cudaMemcpyDeviceToDevice, StreamOf(exec)));
-    return absl::OkStatus();
+    return LONGWAVE_CUDA_STATUS(cudaMemcpyAsync(args.theta + args.begin, args.anchor + args.begin,
+                                                (args.end - args.begin) * sizeof(float),
+                                                cudaMemcpyDeviceToDevice, StreamOf(exec)));
   }
-  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchBlend(args, StreamOf(exec)));
-  return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(LaunchBlend(args, StreamOf(exec)));
 }
 
 absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args) {

@@ -97,29 +97,28 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace optimizer_cu
 
 cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream) {
-  return Launch(AdamWKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args);
+  return Launch(AdamWKernel, Blocks(args.count, kThreads * kEach), kThreads, stream, args);
 }
 
 cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
-  return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args.count,
+  return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, stream, args.count,
                 args.x, args.scale);
 }
 
 cudaError_t LaunchBlend(const BlendArgs& args, cudaStream_t stream) {
   const uint64_t count = args.end - args.begin;
-  return Launch(BlendKernel, Blocks(count, kThreads * kEach), kThreads, 0, stream, count,
+  return Launch(BlendKernel, Blocks(count, kThreads * kEach), kThreads, stream, count,
                 args.theta + args.begin, args.anchor + args.begin, args.base + args.begin,
                 args.alpha);
 }
 
 cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream) {
   constexpr uint64_t kBlockElements = uint64_t{kSquareSumChunk} * (kThreads / kWarp);
-  return Launch(SquareSumsKernel, Blocks(count, kBlockElements), kThreads, 0, stream, count, x,
-                sums);
+  return Launch(SquareSumsKernel, Blocks(count, kBlockElements), kThreads, stream, count, x, sums);
 }
 
 cudaError_t LaunchPairSums(uint64_t count, const double* from, double* to, cudaStream_t stream) {
-  return Launch(PairSumsKernel, Blocks(count, kPairSumWidth), kThreads, 0, stream, count, from, to);
+  return Launch(PairSumsKernel, Blocks(count, kPairSumWidth), kThreads, stream, count, from, to);
 }
 
 }  // namespace longwave::cuda

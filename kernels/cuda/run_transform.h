@@ -3,13 +3,18 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace longwave::cuda {
 
-// The encoder's transform of runs of 4096. tests/bench measures which is faster on a GPU. The
-// default needs no other library and gives the bits of the CPU's encoder.
+// The encoder's transform of runs of 4096: by an FFT (fft.h), the default, whose coefficients agree
+// with the CPU's within the tolerance, or by the stages of our own kernel, which have the CPU's
+// bits. Where no library of the FFT works, the stages serve in its place.
 enum class RunTransform : uint8_t { kStages, kFft };
-void SetRunTransform(RunTransform transform);  // from any thread, for encodings that begin later
-RunTransform GetRunTransform();
+// For tests that compare with the CPU's bits. From any thread, for encodings that begin later.
+void SetRunTransform(RunTransform transform);
+// OK: a library makes plans on the current device. Unavailable: why none does.
+const absl::Status& FftStatus();
 
 }  // namespace longwave::cuda
 

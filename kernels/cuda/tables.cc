@@ -1,10 +1,12 @@
 #include "kernels/cuda/tables.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 
 #include "common/base/status_macros.h"
 #include "common/wire/elias_fano.h"
+#include "kernels/cuda/buffers.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace longwave::cuda {
@@ -16,20 +18,14 @@ constexpr size_t kPlacesMax = size_t{1} << 16;  // payload layouts of one layout
 // A copy in device memory, complete for every stream.
 template <typename T>
 absl::StatusOr<T*> Upload(std::span<const T> values) {
-  // A plan of length 1 has no terms, and an allocation of 0 bytes has no address.
-  void* memory = nullptr;
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, std::max<size_t>(1, values.size_bytes())));
-  absl::Status status =
-      ToStatus(cudaMemcpy(memory, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
-               "cudaMemcpy", __FILE__, __LINE__);
-  if (status.ok()) {
-    status = ToStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize", __FILE__, __LINE__);
-  }
-  if (!status.ok()) {
-    static_cast<void>(cudaFree(memory));
-    return status;
-  }
-  return static_cast<T*>(memory);
+  // A plan of length 1 has no terms.
+  LONGWAVE_ASSIGN_OR_RETURN(void* memory, NewMemory(MemoryKind::kDevice, values.size_bytes()));
+  absl::Status status = LONGWAVE_CUDA_STATUS(
+      cudaMemcpy(memory, values.data(), values.size_bytes(), cudaMemcpyHostToDevice));
+  if (status.ok()) status = LONGWAVE_CUDA_STATUS(cudaDeviceSynchronize());
+  if (status.ok()) return static_cast<T*>(memory);
+  static_cast<void>(cudaFree(memory));
+  return status;
 }
 
 }  // namespace
@@ -61,8 +57,7 @@ absl::Status Tables::Drop(LayoutTables& tables) {
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
   for (const auto& [key, places] : tables.places) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
   tables.places.clear();
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(tables.tiles));
-  return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(cudaFree(tables.tiles));
 }
 
 absl::StatusOr<const Tile*> Tables::TilesOf(const Layout& layout) {
@@ -73,15 +68,29 @@ absl::StatusOr<const Tile*> Tables::TilesOf(const Layout& layout) {
 absl::Status Tables::AddPlan(uint32_t length) {
   if (has_plan_[length]) return absl::OkStatus();
   std::array<DctPlanView, 2> views;
+  // All are in an array, so that a device without room for some of them keeps none.
+  std::vector<std::byte> all;
+  const auto append = [&all](const auto* values, size_t count) {
+    constexpr size_t kAlignment = 256;  // as of arrays of their own
+    const size_t begin = (all.size() + kAlignment - 1) / kAlignment * kAlignment;
+    const auto bytes = std::as_bytes(std::span(values, count));
+    all.resize(begin);
+    all.insert(all.end(), bytes.begin(), bytes.end());
+    return begin;
+  };
+  std::array<std::array<size_t, 3>, 2> begins;
   for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
     const DctPlan& plan = DctPlan::Of(length, direction);
-    DctPlanView view = plan.view();
-    LONGWAVE_ASSIGN_OR_RETURN(
-        view.row_begin, Upload(std::span(view.row_begin, size_t{view.stage_count} * (length + 1))));
-    LONGWAVE_ASSIGN_OR_RETURN(view.index, Upload(std::span(view.index, plan.term_count())));
-    LONGWAVE_ASSIGN_OR_RETURN(view.coefficient,
-                              Upload(std::span(view.coefficient, plan.term_count())));
-    views[static_cast<size_t>(direction)] = view;
+    const DctPlanView view = views[static_cast<size_t>(direction)] = plan.view();
+    begins[static_cast<size_t>(direction)] = {
+        append(view.row_begin, size_t{view.stage_count} * (length + 1)),
+        append(view.index, plan.term_count()), append(view.coefficient, plan.term_count())};
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::byte* const there, Upload(std::span<const std::byte>(all)));
+  for (size_t i = 0; i < views.size(); ++i) {
+    views[i].row_begin = reinterpret_cast<const uint32_t*>(there + begins[i][0]);
+    views[i].index = reinterpret_cast<const uint16_t*>(there + begins[i][1]);
+    views[i].coefficient = reinterpret_cast<const float*>(there + begins[i][2]);
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(
       cudaMemcpy(plans_ + 2 * length, views.data(), sizeof views, cudaMemcpyHostToDevice));

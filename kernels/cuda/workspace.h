@@ -36,8 +36,8 @@ struct Workspace {
   Tables tables;
   // Non-blocking streams, so that copies overlap with the kernels of exec's stream.
   cudaStream_t upload = nullptr, download = nullptr;
-  std::vector<Encoding> encodings;                      // under way
-  GrowingMemory spectra{GrowingMemory::Kind::kDevice};  // of an FFT, while exec's stream uses it
+  std::vector<Encoding> encodings;             // under way
+  GrowingMemory spectra{MemoryKind::kDevice};  // of an FFT, while exec's stream uses it
   cudaEvent_t spectra_used = nullptr;
 
   // Takes a transit of at least `bytes` for results; Return gives it back.

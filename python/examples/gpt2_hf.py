@@ -26,11 +26,11 @@ for step, window in enumerate(common.text_batches(args)):
     loss = model(input_ids=tokens, labels=tokens).loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if sync:
+        sync.note(loss)
     optimizer.step()
     optimizer.zero_grad()
     common.report(step, loss.item())
-    if sync:
-        sync.note(loss)
     if sync.done if sync else step + 1 == args.steps:  # Longwave, 2 of 3
         break
 if sync:

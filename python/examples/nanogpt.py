@@ -70,12 +70,12 @@ for step, window in enumerate(common.text_batches(args)):
     loss = functional.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if sync:
+        sync.note(loss)
     optimizer.step()
     scheduler.step()
     optimizer.zero_grad()
     common.report(step, loss.item())
-    if sync:
-        sync.note(loss)
     if sync.done if sync else step + 1 == args.steps:  # Longwave, 2 of 3
         break
 if sync:

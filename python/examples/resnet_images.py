@@ -65,12 +65,12 @@ while True:
     rows = torch.randint(training, (args.batch,), generator=generator)
     loss = functional.cross_entropy(model(images[rows]), labels[rows])
     loss.backward()
+    if sync:
+        sync.note(loss)
     optimizer.step()
     optimizer.zero_grad()
     common.report(step, loss.item(), every=50)
     step += 1
-    if sync:
-        sync.note(loss)
     if sync.done if sync else step == args.steps:  # Longwave, 2 of 3
         break
 if sync:

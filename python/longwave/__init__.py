@@ -3,8 +3,8 @@
     sync = longwave.Sync(model, optimizer, "host:7070")
     for batch in loader:
         loss = model(batch); loss.backward()
-        optimizer.step(); optimizer.zero_grad()
         sync.note(loss)
+        optimizer.step(); optimizer.zero_grad()
         if sync.done: break
     sync.finish()
 

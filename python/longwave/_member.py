@@ -59,12 +59,13 @@ class Member:
         self._link = link
         self._raised: Optional[BaseException] = None
         self._broken: Optional[Exception] = None  # the link's failure
+        self._before: Optional[_library.Figures] = None  # the call under way
         self._saved: List[object] = []  # the memory of blobs, until the call that saves returns
         self._callbacks = _library.Callbacks(
             ctypes.sizeof(_library.Callbacks),
             None,
             _library.SaveFunction(self._save),
-            _library.PlainFunction(lambda _: self._guard(self._hooks.gradient_ready)),
+            _library.PlainFunction(self._take_gradient),
             _library.PlainFunction(self._ask),
         )
         self._node: Optional[_library.Node] = None  # owns the callback
@@ -91,10 +92,14 @@ class Member:
             ]
         )
         self._handle = ctypes.c_void_p()
-        self._wait(library().lw_join, ctypes.byref(options), specs, len(specs), ctypes.byref(self._handle))
-        self.offsets = [check(library().lw_offset(self._handle, i)) for i in range(len(tensors))]
-        self.run = _library.Run(ctypes.sizeof(_library.Run))
-        check(library().lw_describe(self._handle, ctypes.byref(self.run)))
+        try:
+            self._wait(library().lw_join, ctypes.byref(options), specs, len(specs), ctypes.byref(self._handle))
+            self.offsets = [check(library().lw_offset(self._handle, i)) for i in range(len(tensors))]
+            self.run = _library.Run(ctypes.sizeof(_library.Run))
+            check(library().lw_describe(self._handle, ctypes.byref(self.run)))
+        except BaseException:  # of a signal's handler also where the call has succeeded
+            self.close()
+            raise
 
     def owned(self, rank: int) -> List[Tuple[int, int]]:
         """The ascending ranges of elements that the rank of the node syncs."""
@@ -121,11 +126,17 @@ class Member:
         return None if data.value is None else ctypes.string_at(data.value, size.value)
 
     def figures(self) -> _library.Figures:
+        if self._before is not None:  # a signal's handler, or a state that is saved, asks inside a call
+            return self._before
+        return self._new_figures()
+
+    def _new_figures(self) -> _library.Figures:
         figures = _library.Figures(ctypes.sizeof(_library.Figures))
         check(library().lw_stats(self._handle, ctypes.byref(figures)))
         return figures
 
     def configuration(self) -> str:
+        self._new_figures()  # raises where the library answers nothing
         return str(library().lw_configuration(self._handle).decode())
 
     def stop(self) -> None:
@@ -150,12 +161,20 @@ class Member:
         return 0 if self._raised is None else 1
 
     def _wait(self, function: Callable[..., int], *arguments: Any) -> int:
+        self._before = self._new_figures() if self._handle else None
+        try:
+            return self._wait_for(function, *arguments)
+        finally:
+            self._before = None
+
+    def _wait_for(self, function: Callable[..., int], *arguments: Any) -> int:
         if threading.current_thread() is not threading.main_thread():  # the only one that handles signals
             return self._call(function(*arguments))
         before = sys.unraisablehook
 
         def keep(unraisable: Any) -> None:
-            own = unraisable.object in (None, self._ask, self._gather) and self._raised is None
+            callbacks = (None, self._ask, self._gather, self._save, self._take_gradient)
+            own = unraisable.object in callbacks and self._raised is None
             if own and threading.current_thread() is threading.main_thread():
                 self._raised = unraisable.exc_value
             else:
@@ -188,6 +207,9 @@ class Member:
             self._raised = error
             return 1
         return 0
+
+    def _take_gradient(self, _: Optional[int]) -> int:
+        return self._guard(self._hooks.gradient_ready)
 
     def _gather(self, _: Optional[int], mine: int, size: int, everyones: int, seconds: float) -> int:
         try:

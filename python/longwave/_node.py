@@ -49,8 +49,9 @@ class Node:
     def gather_bytes(self, mine: int, size: int, everyones: int, seconds: float) -> None:
         if self._broken is not None:  # the rank that is missing there would be waited for again
             raise self._broken
-        own = torch.empty(size, dtype=torch.uint8)
-        gathered = torch.empty((self.ranks, size), dtype=torch.uint8)
+        # The loop may have another default device.
+        own = torch.empty(size, dtype=torch.uint8, device="cpu")
+        gathered = torch.empty((self.ranks, size), dtype=torch.uint8, device="cpu")
         # A late work may still use the tensors after this call, but not the library's memory.
         ctypes.memmove(own.data_ptr(), mine, size)
         self._gather(own, gathered, seconds)
@@ -129,8 +130,8 @@ class Node:
         """Waits until all ranks have called, however long that takes. LongwaveError: one has failed or ended, and the
         ranks exchange nothing more. A rank that has failed raises nothing, and waits for the others no longer than the
         patience."""
-        own = torch.tensor([has_failed], dtype=torch.uint8)
-        everyones = torch.zeros((self.ranks, 1), dtype=torch.uint8)
+        own = torch.tensor([has_failed], dtype=torch.uint8, device="cpu")
+        everyones = torch.zeros((self.ranks, 1), dtype=torch.uint8, device="cpu")
         try:
             self._gather(own, everyones, self._patience_s if has_failed else PAUSE_S)
             failed = everyones.flatten().nonzero().flatten().tolist()

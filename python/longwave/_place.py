@@ -52,4 +52,4 @@ def _security_settings() -> List[str]:
         return []
     if security == "off":
         return ["security.mode=off"]
-    return ["security.mode=on", f"security.folder={security}"]
+    return ["security.mode=on", f"security.folder={os.path.abspath(security)}"]

@@ -15,6 +15,8 @@ def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
     """The trained parameters under the model's names, tied ones once, frozen ones not. ValueError: a parameter that
     cannot be synced. The prefixes of torch.compile and DistributedDataParallel are left out, so that models with and
     without them are the same."""
+    if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+        raise ValueError("model: got FullyShardedDataParallel (FSDP1), wanted fully_shard (FSDP2)")
     wrapped = _ddp_prefixes(model)
 
     def own(name: str) -> str:
@@ -96,17 +98,6 @@ def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
             )
 
 
-def check_owned(optimizer: Optional[torch.optim.Optimizer], trained: Dict[str, torch.nn.Parameter]) -> None:
-    """Raises ValueError for an optimizer of other parameters, whose steps the replica would never see."""
-    if optimizer is None:
-        return
-    owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    if not any(id(parameter) in owned for parameter in trained.values()):
-        raise ValueError(
-            "optimizer: got one that has none of the model's trained parameters; make it after the model is loaded and moved"
-        )
-
-
 class Replica:
     """Copies parameters to the flat array before a sync reads it, and back after one has changed it.
 
@@ -160,6 +151,8 @@ class Replica:
         """θ ← the parameters."""
         if self._alias:
             return self._check_views()
+        if any(self.parameters[i].dtype != torch.float32 for i in self._exact):
+            raise RuntimeError("model: got another dtype than when Sync was made, wanted model.to(dtype) before Sync")
         with torch.no_grad():
             self._copy([self._views[i] for i in self._exact], [local(self.parameters[i]) for i in self._exact])
             for seen, i in zip(self._seen, self._rounded):
@@ -178,7 +171,7 @@ class Replica:
     def scatter(self) -> None:
         """The parameters ← θ."""
         if self._alias:
-            return
+            return self._check_views()
         with torch.no_grad():
             self._copy([local(parameter) for parameter in self.parameters], self._views)
             self._note_seen()

@@ -1,31 +1,48 @@
-"""Hugging Face's Trainer: Trainer(..., callbacks=[LongwaveCallback("host:7070")])."""
+"""Hugging Face's Trainer:
 
-import contextlib
-from typing import Any, Optional
+    with LongwaveCallback("host:7070") as callback:
+        Trainer(..., callbacks=[callback]).train()
+"""
+
+from types import TracebackType
+from typing import Any, Optional, Type
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from longwave._callback import SyncCallback, advance
 from longwave.sync import Sync
 
 
-class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
+class LongwaveCallback(SyncCallback, TrainerCallback):  # type: ignore[misc,unused-ignore]
     """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
-    those of Sync; checkpoints keep optimizer and schedule. `sync` exists during training."""
+    those of Sync; checkpoints keep optimizer and schedule. `sync` exists during training.
 
-    def __init__(self, address: Optional[str] = None, **options: Any) -> None:
-        self._address = address
-        self._options = options
-        self.sync: Optional[Sync] = None
-        self._pause = contextlib.ExitStack()
+    Trainer tells its callbacks nothing of an exception. Out of `with` around train() the coordinator hears of it, and
+    the run does not wait for this worker until its process ends."""
+
+    def __enter__(self) -> "LongwaveCallback":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is not None:
+            self._abandon(kind, error, trace)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        if args.auto_find_batch_size:
+            raise ValueError(
+                "auto_find_batch_size: got True, wanted False: it begins the training anew, and a worker joins a run once"
+            )
         optimizer, schedule = kwargs["optimizer"], kwargs["lr_scheduler"]
 
         def on_move(steps: int) -> None:
-            for _ in range(steps):
-                getattr(schedule, "scheduler", schedule).step()
+            advance(getattr(schedule, "scheduler", schedule), steps)
 
         options = {"keep": {"optimizer": optimizer, "schedule": schedule}, "on_move": on_move, **self._options}
         self.sync = Sync(kwargs["model"], getattr(optimizer, "optimizer", optimizer), self._address, **options)
@@ -41,10 +58,9 @@ class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._pause.close()
 
     def _pause_for(self, control: TrainerControl) -> None:
-        """Trainer evaluates and saves next, which takes a node of several ranks longer than steps do."""
-        self._pause.close()
-        if self.sync is not None and not self.sync.done and (control.should_evaluate or control.should_save):
-            self._pause.enter_context(self.sync.pause())
+        """Trainer evaluates and saves next."""
+        if control.should_evaluate or control.should_save:
+            self._begin_pause()
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
@@ -53,6 +69,4 @@ class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             self.sync.note(float(logs["loss"]))
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self._pause.close()
-        if self.sync is not None:
-            self.sync.finish()
+        self._finish()

@@ -1,29 +1,45 @@
 """Lightning: Trainer(..., callbacks=[LongwaveCallback("host:7070")])."""
 
-import contextlib
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from longwave._callback import SyncCallback, advance
+from longwave._keep import Keeps
 from longwave.sync import Sync
 
 
-class LongwaveCallback(Callback):  # type: ignore[misc,unused-ignore]
+class LongwaveCallback(SyncCallback, Callback):  # type: ignore[misc,unused-ignore]
     """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
-    those of Sync; checkpoints keep the optimizer, of which there must be one. `sync` exists during training."""
-
-    def __init__(self, address: Optional[str] = None, **options: Any) -> None:
-        self._address = address
-        self._options = options
-        self.sync: Optional[Sync] = None
-        self._pause = contextlib.ExitStack()
+    those of Sync; checkpoints keep the optimizer, of which there must be one, and its schedules. `sync` exists during
+    training."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if len(trainer.optimizers) != 1:
             raise ValueError(f"got {len(trainer.optimizers)} optimizers, wanted one: its steps are the run's")
-        options = {"keep": {"optimizer": trainer.optimizers[0]}, **self._options}
+        keep: Dict[str, Keeps] = {"optimizer": trainer.optimizers[0]}
+        for i, config in enumerate(trainer.lr_scheduler_configs):
+            keep[f"schedule{i}"] = config.scheduler
+
+        def on_move(steps: int) -> None:
+            for config in trainer.lr_scheduler_configs:
+                if config.interval == "step":
+                    advance(config.scheduler, steps // config.frequency)
+
+        options = {"keep": keep, "on_move": on_move, **self._options}
         self.sync = Sync(pl_module, trainer.optimizers[0], self._address, **options)
+        self._pause_when_saving(trainer)
+
+    def _pause_when_saving(self, trainer: Trainer) -> None:
+        """Lightning tells callbacks of no checkpoint with save_weights_only, but all are saved by this method."""
+        save = trainer.save_checkpoint
+
+        def save_in_a_pause(*arguments: Any, **options: Any) -> None:
+            self._begin_pause()
+            save(*arguments, **options)
+
+        trainer.save_checkpoint = save_in_a_pause
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._pause.close()
@@ -31,31 +47,23 @@ class LongwaveCallback(Callback):  # type: ignore[misc,unused-ignore]
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin_pause()
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: Dict[str, Any]) -> None:
-        self._begin_pause()
-
-    def _begin_pause(self) -> None:
-        """A validation or a checkpoint takes a node of several ranks longer than steps do. Lightning calls at all ranks."""
-        self._pause.close()
-        if self.sync is not None and not self.sync.done:
-            self._pause.enter_context(self.sync.pause())
-
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self.sync is None:
             return
-        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         if isinstance(loss, torch.Tensor) and not self.sync.done:
             self.sync.note(loss)
         trainer.should_stop = trainer.should_stop or self.sync.done
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._pause.close()
-        if self.sync is not None:
-            self.sync.finish()
+        self._end(trainer)
+        self._finish()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._pause.__exit__(type(exception), exception, None)
-        if self.sync is not None:
-            self.sync.__exit__(type(exception), exception, None)
+        self._end(trainer)
+        self._abandon(type(exception), exception, None)
+
+    def _end(self, trainer: Trainer) -> None:
+        vars(trainer).pop("save_checkpoint", None)

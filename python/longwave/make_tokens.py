@@ -3,8 +3,8 @@
     python -m longwave.make_tokens TEXT [TEXT …] --out FOLDER [--vocabulary 16384] [--tokenizer tokenizer.json]
 
 The program trains a byte-level BPE on the text once and stores it in FOLDER/tokenizer.json; with --tokenizer it uses that one
-instead. The tokens of each text become a shard of llm.c, FOLDER/tokens_000000.bin and so on: 256 numbers of 32 bits (20240520,
-version 1, the number of tokens), then tokens of 16 bits. Needs PyPI's tokenizers.
+instead. The tokens of each text become one or more shards of llm.c, FOLDER/tokens_000000.bin and so on: 256 numbers of 32 bits
+(20240520, version 1, the number of tokens), then tokens of 16 bits. Needs PyPI's tokenizers.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any
 _MAGIC, _VERSION, _HEADER_NUMBERS = 20240520, 1, 256
 _VOCABULARY_MAX = 1 << 16  # of tokens of 16 bits
 _CHUNK_CHARACTERS = 1 << 20
+_SHARD_TOKENS = 1 << 30  # about so many; their number has 31 bits
 
 
 def _chunks(path: pathlib.Path) -> Iterator[str]:
@@ -36,6 +37,17 @@ def _learn(texts: list[pathlib.Path], vocabulary: int) -> Any:
         vocab_size=vocabulary, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     tokenizer.train_from_iterator((chunk for text in texts for chunk in _chunks(text)), trainer)
     return tokenizer
+
+
+def _shards(tokenizer: Any, text: pathlib.Path) -> "Iterator[array.array[int]]":
+    tokens = array.array("H")
+    for chunk in _chunks(text):
+        tokens.extend(tokenizer.encode(chunk, add_special_tokens=False).ids)
+        if len(tokens) >= _SHARD_TOKENS:
+            yield tokens
+            tokens = array.array("H")
+    if tokens:
+        yield tokens
 
 
 def write_shard(path: pathlib.Path, tokens: "array.array[int]") -> None:
@@ -78,10 +90,7 @@ def main(arguments: "list[str] | None" = None) -> int:
         parser.error(f"--out: got {options.out}, which has {found[0].name} already, wanted a folder without tokens")
     tokenizer.save(str(options.out / "tokenizer.json"))
     total = 0
-    for number, text in enumerate(options.texts):
-        tokens = array.array("H")
-        for chunk in _chunks(text):
-            tokens.extend(tokenizer.encode(chunk, add_special_tokens=False).ids)
+    for number, tokens in enumerate(shard for text in options.texts for shard in _shards(tokenizer, text)):
         write_shard(options.out / f"tokens_{number:06d}.bin", tokens)
         total += len(tokens)
     print(f"{total} tokens of {size} in {options.out}: data.kind=tokens data.path='{options.out}/*.bin' "

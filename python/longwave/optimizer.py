@@ -1,6 +1,6 @@
 """The optimizer of runs whose method syncs gradients: presets ddp, demo, flexdemo."""
 
-from typing import Any, Callable, Dict, Iterable, Optional, Union, cast
+from typing import Any, Callable, Dict, Iterable, List, Optional, Union, cast
 
 import torch
 
@@ -28,8 +28,8 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError(f"clip_norm: got {clip_norm}, wanted 0 or more")
         if clip_norm > 0 and inner is None:
             raise ValueError(f"clip_norm: got {clip_norm} without inner, wanted 0: the run applies what is merged, unclipped")
-        super().__init__(cast(Any, params), {})
-        self.inner = inner
+        self.inner: Optional[torch.optim.Optimizer] = None
+        super().__init__(cast(Any, params), {"lr": 0.0})  # a schedule wants one; the run has its own
         self.clip_norm = clip_norm
         if inner is None:
             return
@@ -37,7 +37,16 @@ class Optimizer(torch.optim.Optimizer):
         inners = {id(p) for group in inner.param_groups for p in group["params"]}
         if own != inners:
             raise ValueError(f"inner: got an optimizer of {len(inners)} parameters, wanted the same {len(own)} as params")
-        self.param_groups = inner.param_groups
+        self.inner = inner
+
+    # load_state_dict of the inner one replaces its list. Without one the list is where torch's base class has it.
+    @property
+    def param_groups(self) -> List[Dict[str, Any]]:
+        return vars(self)["param_groups"] if self.inner is None else self.inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
+        vars(self)["param_groups"] = groups
 
     def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:  # type: ignore[override]
         """Only computes the closure: Sync's hook on this optimizer takes the step."""
@@ -62,9 +71,8 @@ class Optimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         if self.inner is None:
             super().load_state_dict(state_dict)
-            return
-        self.inner.load_state_dict(state_dict)
-        self.param_groups = self.inner.param_groups
+        else:
+            self.inner.load_state_dict(state_dict)
 
 
 def check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:

@@ -1,12 +1,9 @@
 """A worker of a run around a PyTorch model and its optimizer."""
 
 import contextlib
-import os
-import signal
-import threading
 import warnings
 import weakref
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
 
 import torch
@@ -18,10 +15,12 @@ from longwave._loop import IN_HOOK, Loop
 from longwave._loss import NotedLoss
 from longwave._member import Hooks, Member, heartbeat_timeout_s
 from longwave._node import Node, is_of_a_rank, node_of
+from longwave._owned import StrangerWatch, check_owned
 from longwave._place import place_of
-from longwave._replica import Replica, check_alias, check_owned, is_sharded, trained_parameters, warn_of_buffers
+from longwave._replica import Replica, check_alias, is_sharded, trained_parameters, warn_of_buffers
 from longwave._replicated import ReplicatedReplica
 from longwave._sharded import ShardedReplica, check_shards
+from longwave._termination import unwatch, watch
 from longwave.optimizer import check_optimizer
 
 
@@ -33,8 +32,9 @@ class Sync:
     divided by fully_shard.
 
     model       its trained parameters (fp32 or bf16, on the CPU or one GPU) are synced: tied ones once, frozen ones not
-    optimizer   a hook after its step() counts steps, and syncs when the run's method does. None, or hook=False: the
-                loop calls Sync.step itself. Runs that sync gradients need a longwave.Optimizer
+    optimizer   a hook after its step() counts steps, and syncs when the run's method does; of several the one that
+                steps last. None, or hook=False: the loop calls Sync.step itself. Runs that sync gradients need a
+                longwave.Optimizer
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
     name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
                 if it keeps no state; of several ranks, rank 0's]
@@ -45,7 +45,8 @@ class Sync:
                 state_dir have their states, and the constructor loads the last one: tensors and plain values
     on_move     called with the number of steps by which the loop's work after optimizer.step() is behind the run, for
                 example to advance a schedule. This worker does not take these steps: it was away or behind, or a
-                checkpoint was written in the middle of one
+                checkpoint was written in the middle of one. Negative where the run takes steps again that the kept
+                states have seen, since all workers had stopped: a schedule is ahead by so many
     alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only, and
                 not under fully_shard
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
@@ -80,18 +81,17 @@ class Sync:
         keep = dict(keep or {})
         check_keep(keep)
         check_loadable(keep)
-        check_owned(optimizer, trained)
+        check_owned(optimizer, trained, hook)
         self._node = node_of(shards)
         if shards and self._node is not None:
             check_shards(trained, self._node)
         self._loop = Loop(keep, optimizer, self._node, shards)
         self._on_move = on_move
-        self._tokens = tokens or 0
+        self._tokens = int(tokens or 0)
         self._step_tokens: Optional[int] = None
         self._loss = NotedLoss()
         self._closed = False
         self._hook: Optional[torch.utils.hooks.RemovableHandle] = None
-        self._old_handler: Any = None
         self.done = False
         self.moved = False
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
@@ -111,9 +111,11 @@ class Sync:
             self.done = True
             warnings.warn("this worker ends before it had the run's model: its parameters are its own", stacklevel=2)
         warn_of_buffers(model)
+        self._strangers = StrangerWatch(optimizer, trained.values())
+        self._strangers.look()
         if optimizer is not None and hook:
             self._hook = optimizer.register_step_post_hook(_weakly(self))
-        self._old_handler = self._handle_termination()
+        watch(self._member)
 
     def _begin(self, parameters: List[torch.nn.Parameter], alias: bool, coordinator: str) -> None:
         run = self._member.run
@@ -151,10 +153,11 @@ class Sync:
     # Methods for the loop.
 
     def note(self, loss: Union[float, torch.Tensor], tokens: Optional[int] = None) -> None:
-        """Takes the last step's loss, for the live view and /metrics, and the next step's tokens. Does not wait for a
-        GPU."""
+        """Takes the loss of the step that optimizer.step() counts next, for the live view and /metrics, and its tokens.
+        Does not wait for a GPU."""
         self._loss.note(loss)
-        self._step_tokens = tokens if tokens is not None else self._step_tokens
+        if tokens is not None:
+            self._step_tokens = int(tokens)
 
     def step(self, loss: Union[None, float, torch.Tensor] = None, tokens: Optional[int] = None) -> None:
         """Counts an inner step, for loops without the hook. Syncs when the run's method does."""
@@ -164,14 +167,16 @@ class Sync:
             self._loss.note(loss)
         weight = tokens if tokens is not None else self._step_tokens
         # The library takes 0 for "not said", which is a whole batch's; a step whose tokens are all masked has next to none.
-        weight = self._tokens if weight is None else max(1, weight)
-        if self._sends_gradient:
-            self._replica.gather_gradient()
-        elif self._syncs:
-            self._replica.gather()
+        weight = self._tokens if weight is None else max(1, int(weight))
+        if self._syncs:
+            self._strangers.look()
         try:
+            if self._sends_gradient:
+                self._replica.gather_gradient()
+            elif self._syncs:
+                self._replica.gather()
             with self._replica.on_device():
-                events = self._member.step(self._loss.value(), weight)
+                events = self._member.step(self._loss.of_step(), weight)
             if self._node is not None:
                 self._node.limit_default_group()
             self._take(events, int(self._member.figures().skipped_steps) if events & _library.SKIPPED else 0)
@@ -179,7 +184,7 @@ class Sync:
             if not _is_stop(error):
                 self._abandon(self._failure(error))
                 raise
-            self.done = True  # finish() has the reason
+            self._end()  # finish() has the reason
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -289,35 +294,22 @@ class Sync:
     def _take(self, events: int, missed: int = 0) -> None:
         self._syncs = bool(events & _library.SYNCS)
         self.moved = bool(events & _library.MOVED)
-        self.done = bool(events & _library.OVER)
+        if events & _library.OVER:
+            self._end()
         self._step_tokens = None
         # An inner optimizer has changed the parameters themselves.
         if self.moved and not self._takes_gradient:
             self._replica.scatter()
-        if missed > 0 and self._on_move is not None:
+        if missed != 0 and self._on_move is not None:
             self._on_move(missed)
+
+    def _end(self) -> None:
+        self.done = True
+        if self._node is not None:
+            self._node.lift_limit()
 
     def _figures(self) -> _library.Figures:
         return self._last_figures if self._closed else self._member.figures()
-
-    def _handle_termination(self) -> Any:
-        """Returns the former handler, or None if it stays."""
-        if threading.current_thread() is not threading.main_thread():
-            return None
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            return None
-        member, process = weakref.ref(self._member), os.getpid()
-
-        def stop(number: int, frame: Optional[FrameType]) -> None:
-            alive = member()
-            if alive is not None and os.getpid() == process:
-                alive.stop()
-                return
-            # A loader's process, forked from this one, keeps its own way of ending.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-        return signal.signal(signal.SIGTERM, stop)
 
     def _failure(self, error: BaseException) -> Optional[str]:
         """The failure to report to the coordinator; None for Ctrl-C and exit, and where another rank of the node has
@@ -349,8 +341,7 @@ class Sync:
             self._node.close()
         if self._hook is not None:
             self._hook.remove()
-        if self._old_handler is not None:
-            signal.signal(signal.SIGTERM, self._old_handler)
+        unwatch(self._member)
 
 
 def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
@@ -382,3 +373,4 @@ def _leave(member: Member) -> None:
     except LongwaveError:
         pass  # forked, or over
     member.close()
+    unwatch(member)

@@ -66,13 +66,10 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     known->heard = now;
     if (is_same && !known->lost) return;  // the first answer was lost
     if (!is_same) TakePlace(*known, request);
-    if (phase_ == RunPhase::kTraining) {
-      Join(*known, is_same ? "registers and joins again" : "joins again in another process",
-           effects);
-      FinishRounds(now, effects);
-      FinishRunIfDone(now, effects);
-    }
-    return;
+    if (phase_ == RunPhase::kWaiting) return BeginTrainingIfComplete(now, effects);
+    Join(*known, is_same ? "registers and joins again" : "joins again in another process", effects);
+    FinishRounds(now, effects);
+    return FinishRunIfDone(now, effects);
   }
   if (!manifest_) {
     const absl::StatusOr<uint64_t> segments =
@@ -342,6 +339,11 @@ std::string Coordinator::NameOf(uint32_t worker) const {
   return found == workers_.end() ? "" : found->second.member.name;
 }
 
+std::optional<uint32_t> Coordinator::IndexOf(const std::string& name) const {
+  const Worker* const worker = FindWorker(name);
+  return worker == nullptr ? std::nullopt : std::optional(worker->member.worker);
+}
+
 void Coordinator::On(const StopRequested& request, absl::Time now, Effects& effects) {
   if (!is_over()) End(RunPhase::kStopped, request.reason, now, effects);
 }
@@ -368,6 +370,11 @@ bool Coordinator::EveryoneToldOfTheEnd() const {
                      [](const auto& entry) { return entry.second.lost || entry.second.told; }) &&
          std::all_of(shards_.begin(), shards_.end(),
                      [](const auto& entry) { return entry.second.told; });
+}
+
+void Coordinator::NoteUnsent() {
+  for (auto& [index, worker] : workers_) worker.told = false;
+  for (auto& [index, shard] : shards_) shard.told = false;
 }
 
 const Coordinator::Worker* Coordinator::FindWorker(const std::string& name) const {

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/rng.h"
+#include "common/control/control.h"
 #include "common/layout/manifest.h"
-#include "common/wire/control.h"
 #include "server/coordinator/coordinator_record.h"
 #include "server/coordinator/round_ledger.h"
 
@@ -234,12 +234,14 @@ class Coordinator {
   RunPhase phase() const { return phase_; }
   // The name of the worker with this index; empty if there is none.
   std::string NameOf(uint32_t worker) const;
-  bool Knows(const std::string& name) const { return FindWorker(name) != nullptr; }
+  std::optional<uint32_t> IndexOf(const std::string& name) const;
   const std::optional<Manifest>& manifest() const { return manifest_; }
   const std::string& reason() const { return reason_; }  // why the run is over
   bool is_over() const { return IsOver(phase_); }
   // The run is over, and the answers have said so to every worker and shard that still takes part.
   bool EveryoneToldOfTheEnd() const;
+  // The latest answers were not sent: their decisions could not be made durable.
+  void NoteUnsent();
 
   static constexpr uint64_t kStatusRecordsMax = 8192;
   static constexpr size_t kNameBytesMax = 128;
@@ -399,7 +401,7 @@ class Coordinator {
   uint64_t repairs_ = 0;
 
   // Clocks.
-  std::optional<absl::Time> first_step_;
+  std::optional<absl::Time> first_step_;  // later by this coordinator's own pauses
   std::optional<absl::Time> last_tick_;
   std::optional<absl::Time> training_began_;
   std::optional<absl::Time> ended_;

@@ -240,7 +240,8 @@ void Coordinator::ForgiveOwnPause(absl::Time now) {
   const auto forgive = [&](absl::Time& since) { since = std::min(now, since + pause); };
   for (auto& [index, worker] : workers_) forgive(worker.heard);
   for (auto& [index, shard] : shards_) forgive(shard.heard);
-  for (auto* since : {&alone_since_, &lacking_since_, &sealing_since_, &duty_since_}) {
+  for (auto* since :
+       {&first_step_, &alone_since_, &lacking_since_, &sealing_since_, &duty_since_}) {
     if (*since) forgive(**since);
   }
 }

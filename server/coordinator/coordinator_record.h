@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/fields.h"
+#include "common/control/control.h"
 #include "common/layout/manifest.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 

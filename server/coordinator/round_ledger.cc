@@ -1,6 +1,7 @@
 #include "server/coordinator/round_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/errors.h"
@@ -258,7 +259,9 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
   for (const auto& [worker, ledger] : workers_) sum = Sum(sum, ledger.counted);
   record.tokens = sum.tokens;
   record.bytes = sum.bytes;
-  if (computing + syncing > 0) record.compute_share = computing / (computing + syncing);
+  // A member may report any finite seconds, whose sum need not be finite.
+  if (const double total = computing + syncing; total > 0 && std::isfinite(total))
+    record.compute_share = computing / total;
   return finished;
 }
 

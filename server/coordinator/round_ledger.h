@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "server/coordinator/coordinator_record.h"
 #include "server/coordinator/replica_vote.h"
 

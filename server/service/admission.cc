@@ -86,7 +86,7 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
 TokenStatus StatusOf(const TokenRecord& token, absl::Time now) {
   return {.id = token.id,
           .subject = token.subject,
-          .expires_in = token.expires - now,
+          .expires_in_seconds = absl::ToDoubleSeconds(token.expires - now),
           .uses = token.uses,
           .used = static_cast<uint32_t>(token.joined.size()),
           .revoked = token.revoked,

@@ -91,38 +91,40 @@ void CoordinatorMetrics::Know(const RunStatus& status) {
   TakeRecords(status);
   for (const MemberStatus& member : status.members)
     workers_[member.member.worker].is_member = !HasLeft(member.state.phase);
-  for (const ShardStatus& shard : status.shards) shards_.insert(shard.shard.shard);
+  for (const ShardStatus& shard : status.shards) shards_.try_emplace(shard.shard.shard);
 }
 
 void CoordinatorMetrics::Registered(const RegisterWorker& request, uint32_t worker) {
   const auto [place, is_new] = workers_.try_emplace(worker);
   Known& known = place->second;
   // A process registers again after a lost answer or a heartbeat timeout.
-  if (is_new || known.incarnation != request.incarnation) {
+  if (known.incarnation != request.incarnation) {
     if (!is_new) Depart(worker, "replaced");
-    known.incarnation = request.incarnation;
-    paces_.erase(worker);
-    training_diverged_.erase(worker);
-    validation_diverged_.erase(worker);
+    known = {.is_member = known.is_member, .incarnation = request.incarnation};
   }
   if (!std::exchange(known.is_member, true))
     metrics_->counter("longwave_coordinator_joins_total", {is_new ? "new" : "returned"}).Add();
 }
 
 void CoordinatorMetrics::Registered(const RegisterShard& request) {
-  if (!shards_.insert(request.shard).second)
+  const auto [place, is_new] = shards_.try_emplace(request.shard, request.incarnation);
+  // A process registers again after a lost answer.
+  if (!is_new && std::exchange(place->second, request.incarnation) != request.incarnation)
     metrics_->counter("longwave_coordinator_shard_restarts_total").Add();
 }
 
 void CoordinatorMetrics::Heard(const WorkerHeartbeat& heartbeat, absl::Time now) {
   metrics_->counter("longwave_coordinator_heartbeats_total", {"worker"}).Add();
-  paces_[heartbeat.worker].Take(heartbeat.state, now);
-  CountLosses(heartbeat);
+  // Once the run is over, heartbeats of unknown workers are answered too.
+  const auto known = workers_.find(heartbeat.worker);
+  if (known == workers_.end()) return;
+  known->second.pace.Take(heartbeat.state, now);
+  CountLosses(heartbeat, known->second);
   if (!heartbeat.failure.empty()) Depart(heartbeat.worker, "failed");
   if (heartbeat.leaving) Depart(heartbeat.worker, "left");
 }
 
-void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat) {
+void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat, Known& known) {
   const auto is_bad = [](std::optional<double> loss) { return loss && !std::isfinite(*loss); };
   bool training = is_bad(heartbeat.state.train_loss);
   bool validation = heartbeat.final && is_bad(heartbeat.final->validation_loss);
@@ -130,9 +132,9 @@ void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat) {
     training |= is_bad(report.train_loss);
     validation |= is_bad(report.validation_loss);
   }
-  if (training && training_diverged_.insert(heartbeat.worker).second)
+  if (training && !std::exchange(known.training_diverged, true))
     metrics_->counter("longwave_coordinator_losses_not_finite_total", {"training"}).Add();
-  if (validation && validation_diverged_.insert(heartbeat.worker).second)
+  if (validation && !std::exchange(known.validation_diverged, true))
     metrics_->counter("longwave_coordinator_losses_not_finite_total", {"validation"}).Add();
 }
 
@@ -266,11 +268,12 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
     behind.push_back(rounds);
     if (member.state.step > 0 && std::isfinite(member.state.train_loss))
       losses.push_back(member.state.train_loss);
-    const auto pace = paces_.find(member.member.worker);
-    if (pace == paces_.end() || !pace->second.figures().has_value()) continue;
-    step_seconds.push_back(pace->second.figures()->step_seconds);
-    rates.push_back(pace->second.figures()->tokens_per_second);
-    ratios.push_back(pace->second.figures()->compute_ratio);
+    const auto known = workers_.find(member.member.worker);
+    if (known == workers_.end() || !known->second.pace.figures().has_value()) continue;
+    const WorkerPace::Figures& figures = *known->second.pace.figures();
+    step_seconds.push_back(figures.step_seconds);
+    rates.push_back(figures.tokens_per_second);
+    ratios.push_back(figures.compute_ratio);
   }
   for (const WorkerPhase phase :
        {WorkerPhase::kStarting, WorkerPhase::kTraining, WorkerPhase::kSyncing,

@@ -2,20 +2,17 @@
 #define LONGWAVE_SERVER_SERVICE_COORDINATOR_METRICS_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/log/refusals.h"
 #include "common/metrics/metrics.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 
@@ -79,9 +76,6 @@ class CoordinatorMetrics {
   // Take, and all values of the page.
   void Refresh(const RunStatus& status, const Refusals& refusals);
   Metrics* page() { return metrics_; }
-  [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
-    return metrics_->OnPage(std::move(refresh));
-  }
 
  private:
   void TakeRecords(const RunStatus& status);
@@ -89,8 +83,18 @@ class CoordinatorMetrics {
   void ShowRun(const RunStatus& status);
   void ShowMembers(const RunStatus& status);
   void ShowShards(const RunStatus& status);
+  struct Known {
+    bool is_member = false;  // false: departed
+    // Incarnation of the worker's process. Nothing: the worker was known before this process, and
+    // its next registration counts as another process.
+    std::optional<uint64_t> incarnation;
+    WorkerPace pace;
+    // The process has had a loss that is not finite.
+    bool training_diverged = false;
+    bool validation_diverged = false;
+  };
   // A worker ends at its first loss that is not finite, which therefore counts once.
-  void CountLosses(const WorkerHeartbeat& heartbeat);
+  void CountLosses(const WorkerHeartbeat& heartbeat, Known& known);
   // The worker was a member until now. reason: the label.
   void Depart(uint32_t worker, std::string_view reason);
 
@@ -110,19 +114,9 @@ class CoordinatorMetrics {
   // Sums over the records of steps · members and members.
   uint64_t member_steps_ = 0;
   uint64_t member_rounds_ = 0;
-  // All workers ever.
-  struct Known {
-    bool is_member = false;  // false: departed
-    // Incarnation of the worker's process. Nothing: the worker was known before this process, and
-    // its next registration counts as another process.
-    std::optional<uint64_t> incarnation;
-  };
-  absl::flat_hash_map<uint32_t, Known> workers_;
-  absl::flat_hash_map<uint32_t, WorkerPace> paces_;
-  // Workers whose loss was not finite since they registered.
-  absl::flat_hash_set<uint32_t> training_diverged_;
-  absl::flat_hash_set<uint32_t> validation_diverged_;
-  std::set<uint32_t> shards_;
+  absl::flat_hash_map<uint32_t, Known> workers_;  // all ever
+  // Shards' incarnations; none: the process registered with a coordinator before.
+  std::map<uint32_t, std::optional<uint64_t>> shards_;
 };
 
 }  // namespace longwave

@@ -27,6 +27,7 @@
 #include "common/log/refusals.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
+#include "common/rpc/line_limit.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/certificate_metric.h"
 #include "common/security/credentials.h"
@@ -57,6 +58,8 @@ constexpr uint32_t kRoundsBehindMin = 8;
 constexpr absl::Duration kTrimInterval = absl::Seconds(5);
 // Interval between reports of a disk that keeps failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
+// Lines a minute about calls that the core refuses.
+constexpr uint64_t kRefusedLinesMax = 32;
 
 // If the configuration determines the model, a first worker with another model must not block the
 // others.
@@ -68,15 +71,15 @@ absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& m
       return InvalidArgument("the model is not that of the configuration: ", difference);
     }
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
-                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  if (layout_hash != layout.hash()) {
+  const LayoutOptions options = LayoutOptionsFor(config, manifest);
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t segments, CountSegments(manifest, options));
+  if (const uint64_t wanted = LayoutHash(manifest, options); layout_hash != wanted) {
     return InvalidArgument(
         absl::StrFormat("the model is cut another way than the configuration says: layout hash "
                         "%016x, wanted %016x",
-                        layout_hash, layout.hash()));
+                        layout_hash, wanted));
   }
-  return layout.segments().size();
+  return segments;
 }
 
 CoordinatorOptions OptionsOf(const RunConfig& config) {
@@ -118,17 +121,14 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                 [this](absl::Duration took, bool ok) { series_.Saved(took, ok); }),
         metrics_(std::move(metrics)) {
     // A coordinator that continues writes and reports what the one before had no time for.
-    if (core_.is_over()) {
-      ended_at_ = MonotonicNow();
-      end_reason_ = core_.reason();
-    }
+    if (core_.is_over()) ended_at_ = MonotonicNow();
     WriteMetrics();
     for (bool all = false; !all;) {
       const RunStatus status = core_.Status(series_.next_record(), MonotonicNow());
       series_.Know(status);
       all = series_.next_record() >= status.record_count;
     }
-    refresher_ = series_.OnPage([this] {
+    refresher_ = series_.page()->OnPage([this] {
       const std::lock_guard lock(mutex_);
       series_.Refresh(StatusFrom(series_.next_record()), refusals_);
     });
@@ -136,7 +136,10 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   // Before StartServer: calls are checked against certificates and known names.
   void Secure(std::unique_ptr<Admission> admission, RpcServerOptions server) {
-    admission_ = std::move(admission);
+    {
+      const std::lock_guard lock(mutex_);  // pages are made already
+      admission_ = std::move(admission);
+    }
     server_options_ = std::move(server);
     server_options_.refusals = &refusals_;
     expiry_ = ShowCertificateExpiry(series_.page(), server_options_.credentials);
@@ -184,7 +187,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         }
 #endif
         if (!stop.stop_requested() || core_.is_over()) continue;
-        if (commit_.keeps() && commit_.status().ok()) {
+        if (commit_.keeps()) {  // nobody was told what a failed write lacks
           Log(LogLevel::kInfo, "told to end; the run goes on when it is started again");
           break;
         }
@@ -193,7 +196,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     }
     server_->Shutdown();
     const std::lock_guard lock(mutex_);
-    if (exit_when_done_ && core_.phase() == RunPhase::kFailed) return Aborted(end_reason_);
+    if (exit_when_done_ && core_.phase() == RunPhase::kFailed) return Aborted(core_.reason());
     return absl::OkStatus();
   }
 
@@ -253,7 +256,11 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   absl::Status StopRun(const std::string& reason) override {
     std::unique_lock lock(mutex_);
-    if (!core_.is_over()) Step(StopRequested{reason}, lock);
+    std::vector<CoordinatorEffect> effects;
+    // A run whose end is not on the disk would go on with the next coordinator.
+    const absl::Status saved =
+        core_.is_over() ? commit_.Commit(lock) : Step(StopRequested{reason}, lock, &effects);
+    if (!saved.ok()) return Unavailable("the run stops once it is written: ", saved.message());
     end_requested_ = true;
     NoteEndMayHaveCome();
     return absl::OkStatus();
@@ -264,55 +271,39 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     return core_.NameOf(worker);
   }
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) override {
-    if (admission_ == nullptr) return std::nullopt;
     return admission_->Admit(caller);
   }
-  absl::StatusOr<std::string> GetAuthority() override {
-    if (admission_ == nullptr) return CoordinatorHandler::GetAuthority();
-    return admission_->GetAuthority();
-  }
+  absl::StatusOr<std::string> GetAuthority() override { return admission_->GetAuthority(); }
   absl::Status CheckToken(const std::string& token) override {
-    if (admission_ == nullptr) return CoordinatorHandler::CheckToken(token);
     return admission_->CheckToken(token);
   }
   absl::StatusOr<JoinAnswer> Join(const JoinWish& wish) override {
-    if (admission_ == nullptr) return CoordinatorHandler::Join(wish);
     std::optional<Manifest> manifest;
     bool is_taken = false;
     {
       const std::lock_guard lock(mutex_);
       manifest = core_.manifest();
-      is_taken = wish.subject.role == Role::kWorker && core_.Knows(wish.subject.worker);
+      is_taken =
+          wish.subject.role == Role::kWorker && core_.IndexOf(wish.subject.worker).has_value();
     }
     return Counted(admission_->Join(wish, is_taken, std::move(manifest)));
   }
   absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                const std::string& request) override {
-    if (admission_ == nullptr) return CoordinatorHandler::RenewCertificate(caller, request);
     return Counted(admission_->RenewCertificate(caller, request));
   }
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) override {
-    if (admission_ == nullptr) return CoordinatorHandler::CreateToken(wish);
     return admission_->CreateToken(wish);
   }
-  absl::StatusOr<TokenList> ListTokens() override {
-    if (admission_ == nullptr) return CoordinatorHandler::ListTokens();
-    return admission_->ListTokens();
-  }
-  absl::Status RevokeToken(const std::string& id) override {
-    if (admission_ == nullptr) return CoordinatorHandler::RevokeToken(id);
-    return admission_->RevokeToken(id);
-  }
+  absl::StatusOr<TokenList> ListTokens() override { return admission_->ListTokens(); }
+  absl::Status RevokeToken(const std::string& id) override { return admission_->RevokeToken(id); }
   absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) override {
-    if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo, whole);
     // Admission changes before the place is taken away. A registration that has passed admission
     // checks again while it holds mutex_: it either comes before the place is taken, or is refused.
     LONGWAVE_ASSIGN_OR_RETURN(Expulsion expulsion, admission_->Expel(worker, undo, whole));
     std::unique_lock lock(mutex_);
     if (undo) return expulsion;
-    for (const MemberStatus& member : core_.Status(series_.next_record(), MonotonicNow()).members) {
-      if (member.member.name == worker) series_.Expelled(member.member.worker);
-    }
+    if (const auto index = core_.IndexOf(worker)) series_.Expelled(*index);
     Step(WorkerExpelled{worker}, lock);
     return expulsion;
   }
@@ -332,6 +323,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<Answer> Ask(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
     std::vector<CoordinatorEffect> effects;
     if (const absl::Status saved = Step(event, lock, &effects); !saved.ok()) {
+      core_.NoteUnsent();
       series_.Refused(Unavailable(saved.message()));
       return Unavailable(saved.message());
     }
@@ -339,7 +331,9 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
       if (auto* refused = std::get_if<Refused>(&effect)) {
         series_.Refused(refused->status);
-        Log(LogLevel::kWarning, absl::StrCat("refused: ", std::string(refused->status.message())));
+        if (std::string left_out; refused_lines_.May(MonotonicNow(), &left_out)) {
+          Log(LogLevel::kWarning, absl::StrCat("refused: ", refused->status.message(), left_out));
+        }
         return refused->status;
       }
     }
@@ -422,7 +416,6 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                      changed.reason.empty() ? "" : ": ", changed.reason));
     if (!core_.is_over()) return;
     ended_at_ = MonotonicNow();
-    end_reason_ = changed.reason;
     NoteEndMayHaveCome();
   }
 
@@ -455,11 +448,11 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::Status saved_;            // last logged status of the state file
   absl::Status metrics_written_;  // last logged status of metrics_
   absl::Time complained_at_ = absl::InfinitePast();
+  LineLimit refused_lines_{kRefusedLinesMax, absl::Minutes(1)};
   std::optional<MetricsFile> metrics_;
   bool end_may_have_come_ = false;  // an event may let Run end
   bool end_requested_ = false;      // by StopRun
   absl::Time ended_at_ = absl::InfinitePast();
-  std::string end_reason_;
 
   // Null: no security.
   std::unique_ptr<Admission> admission_;

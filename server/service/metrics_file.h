@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 

@@ -8,9 +8,9 @@
 #include <set>
 #include <string>
 
+#include "common/control/control.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 

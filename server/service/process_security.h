@@ -8,11 +8,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/link/curve.h"
 #include "common/log/refusals.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/identity.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -95,15 +96,20 @@ void ShardDataPlane::Post(std::function<void()> task) const {
   router_->Wake();
 }
 
-void ShardDataPlane::Ask(absl::FunctionRef<void()> read) const {
+template <typename T>
+T ShardDataPlane::Ask(Asked<T>& asked, T (ShardDataPlane::*make)() const) const {
   std::unique_lock lock(mutex_);
-  if (!serving_) return read();
-  bool answered = false;
-  Post([&] {
-    read();
-    answered = true;
-  });
-  changed_.wait(lock, [&] { return answered; });
+  if (!serving_) {
+    asked.newest = (this->*make)();
+  } else if (!std::exchange(asked.is_due, true)) {
+    asked.since = MonotonicNow();
+    Post([this, &asked, make] {
+      asked.newest = (this->*make)();
+      asked.is_due = false;
+    });
+  }
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(ask_patience_), [&] { return !asked.is_due; });
+  return asked.newest;
 }
 
 void ShardDataPlane::Begin(uint64_t run, uint64_t incarnation,
@@ -144,58 +150,61 @@ void ShardDataPlane::Stop() {
 }
 
 ShardHeartbeat ShardDataPlane::Report(uint32_t known_epoch) const {
-  ShardHeartbeat report{.known_epoch = known_epoch};
-  Ask([&] {
-    if (core_ != nullptr) report = core_->Report(known_epoch, MonotonicNow());
-    report.state.bytes_received = router_->counts().received;
-    report.state.bytes_sent = router_->counts().sent;
-  });
+  ShardHeartbeat report = Ask(report_, &ShardDataPlane::NewReport);
+  if (report.known_epoch != kEpochUntold) report.known_epoch = known_epoch;
+  const std::lock_guard lock(mutex_);
+  if (const absl::Duration busy = MonotonicNow() - report_.since;
+      report_.is_due && busy > kBusyMax) {
+    report.trouble = absl::StrCat("has taken no frame for ", absl::FormatDuration(busy),
+                                  "; does its disk answer?");
+  }
   return report;
 }
 
-ShardReport ShardDataPlane::status() const {
-  ShardReport status{.state = Report(0).state};
-  Ask([&] {
-    status.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
-    if (core_ == nullptr) return;
-    status.segments = core_->shard().OpenSegments();
-    status.workers = core_->links();
-  });
+ShardHeartbeat ShardDataPlane::NewReport() const {
+  ShardHeartbeat report;
+  if (core_ != nullptr) report = core_->Report(/*known_epoch=*/0, MonotonicNow());
+  report.state.bytes_received = router_->counts().received;
+  report.state.bytes_sent = router_->counts().sent;
+  return report;
+}
+
+ShardReport ShardDataPlane::status() const { return Ask(status_, &ShardDataPlane::NewStatus); }
+
+ShardReport ShardDataPlane::NewStatus() const {
+  ShardReport status{.state = NewReport().state};
+  status.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
+  if (core_ == nullptr) return status;
+  status.segments = core_->shard().OpenSegments();
+  status.workers = core_->links();
   return status;
 }
 
-ShardFigures ShardDataPlane::figures() const {
-  ShardFigures figures;
-  Ask([&] {
-    figures.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
-    figures.frames_refused = router_->counts().frames_refused;
-    if (core_ == nullptr) return;
-    figures.frames_unsent = core_->unsent_count();
-    figures.epoch = core_->membership().epoch;
-    for (const WorkerLinkReport& links : core_->links()) {
-      ++figures.members;
-      figures.connections += links.connections;
-      figures.frames_queued += links.frames_waiting;
-      figures.bytes_queued += links.bytes_waiting;
-    }
-    const DurableShard& shard = core_->shard();
-    figures.state = shard.state();
-    figures.troubled = !shard.trouble().empty();
-    figures.restoring = shard.restoring_count();
-    figures.segments = shard.segment_count();
-    figures.states_written = shard.snapshots_written().states;
-    figures.models_written = shard.snapshots_written().models;
-    if (shard.aggregator() != nullptr) figures.open = shard.aggregator()->open_figures();
-  });
-  return figures;
-}
+ShardFigures ShardDataPlane::figures() const { return Ask(figures_, &ShardDataPlane::NewFigures); }
 
-absl::Time ShardDataPlane::last_frame() const {
-  absl::Time last = absl::InfinitePast();
-  Ask([&] {
-    if (core_ != nullptr) last = core_->last_frame();
-  });
-  return last;
+ShardFigures ShardDataPlane::NewFigures() const {
+  ShardFigures figures;
+  figures.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
+  figures.frames_refused = router_->counts().frames_refused;
+  if (core_ == nullptr) return figures;
+  figures.last_frame = core_->last_frame();
+  figures.frames_unsent = core_->unsent_count();
+  figures.epoch = core_->membership().epoch;
+  for (const WorkerLinkReport& links : core_->links()) {
+    ++figures.members;
+    figures.connections += links.connections;
+    figures.frames_queued += links.frames_waiting;
+    figures.bytes_queued += links.bytes_waiting;
+  }
+  const DurableShard& shard = core_->shard();
+  figures.state = shard.state();
+  figures.troubled = !shard.trouble().empty();
+  figures.restoring = shard.restoring_count();
+  figures.segments = shard.segment_count();
+  figures.states_written = shard.snapshots_written().states;
+  figures.models_written = shard.snapshots_written().models;
+  if (shard.aggregator() != nullptr) figures.open = shard.aggregator()->open_figures();
+  return figures;
 }
 
 void ShardDataPlane::MeasureResidual() {

@@ -11,12 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/link/link.h"
-#include "common/wire/control.h"
-#include "common/wire/shard_report.h"
+#include "longwave/v1/shard.records.h"
 #include "server/service/shard_metrics.h"
 #include "server/shard_state/shard_core.h"
 
@@ -29,9 +28,12 @@ namespace longwave {
 // LinkOptions), then in the worker's own, and none is lost.
 class ShardDataPlane {
  public:
+  // For how long other threads wait for the serving thread's answer, by default.
+  static constexpr absl::Duration kAskPatience = absl::Milliseconds(500);
   // metrics: null, or outlives this object.
-  explicit ShardDataPlane(std::unique_ptr<Router> router, ShardMetrics* metrics = nullptr)
-      : router_(std::move(router)), metrics_(metrics) {}
+  explicit ShardDataPlane(std::unique_ptr<Router> router, ShardMetrics* metrics = nullptr,
+                          absl::Duration ask_patience = kAskPatience)
+      : router_(std::move(router)), metrics_(metrics), ask_patience_(ask_patience) {}
 
   std::string endpoint() const { return router_->endpoint(); }
 
@@ -45,10 +47,14 @@ class ShardDataPlane {
   void SetHashChecks(std::vector<HashCheck> hash_checks);
   void Stop();
 
-  // For other threads; values are as of a moment between two frames.
-  ShardHeartbeat Report(uint32_t known_epoch) const;  // ShardCore's, with the socket's bytes
-  ShardReport status() const;                         // the data plane's part
-  absl::Time last_frame() const;                      // InfinitePast: none yet
+  // For other threads; values are as of a moment between two frames. While the serving thread is
+  // busy for longer than ask_patience, with a disk that does not answer or a folder that it opens
+  // again, they are the values before.
+  // ShardCore's, with the socket's bytes. Trouble after kBusyMax without a moment between two
+  // frames.
+  ShardHeartbeat Report(uint32_t known_epoch) const;
+  static constexpr absl::Duration kBusyMax = absl::Seconds(5);
+  ShardReport status() const;  // the data plane's part
   ShardFigures figures() const;
 
  private:
@@ -66,11 +72,22 @@ class ShardDataPlane {
 
   // Posts a task for the serving thread to run between two frames. The caller holds mutex_.
   void Post(std::function<void()> task) const;
-  // Runs `read` on the serving thread between two frames, or here if no thread serves.
-  void Ask(absl::FunctionRef<void()> read) const;
+  // A value for other threads, made by the serving thread.
+  template <typename T>
+  struct Asked {
+    T newest;
+    bool is_due = false;  // the serving thread was asked, and has not answered yet
+    absl::Time since;     // when
+  };
+  template <typename T>
+  T Ask(Asked<T>& asked, T (ShardDataPlane::*make)() const) const;
+  ShardHeartbeat NewReport() const;
+  ShardReport NewStatus() const;
+  ShardFigures NewFigures() const;
 
   const std::unique_ptr<Router> router_;  // the serving thread's, except its Wake
   ShardMetrics* const metrics_;
+  const absl::Duration ask_patience_;
 
   // Shared between threads.
   mutable std::mutex mutex_;
@@ -80,6 +97,9 @@ class ShardDataPlane {
   bool serving_ = false;  // the serving thread takes frames, and owns the members below
   bool knows_members_ = false;
   mutable std::vector<std::function<void()>> tasks_;  // in order of arrival
+  mutable Asked<ShardHeartbeat> report_;
+  mutable Asked<ShardReport> status_;
+  mutable Asked<ShardFigures> figures_;
 
   // The serving thread's; guarded by mutex_ before it serves.
   std::unique_ptr<ShardCore> core_;

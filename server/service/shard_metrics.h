@@ -3,16 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/log/refusals.h"
 #include "common/metrics/metrics.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "common/wire/traffic.h"
 #include "server/service/measured_files.h"
@@ -22,6 +20,7 @@ namespace longwave {
 
 // State of a shard's data plane at a moment between two frames.
 struct ShardFigures {
+  absl::Time last_frame = absl::InfinitePast();  // of a member; none yet
   ShardState state;
   bool troubled = false;
   size_t restoring = 0;  // segments
@@ -75,9 +74,6 @@ class ShardMetrics {
   void Show(const ShardFigures& figures, const Refusals& refusals,
             absl::Duration coordinator_silence);
   Metrics* page() { return metrics_; }
-  [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
-    return metrics_->OnPage(std::move(refresh));
-  }
 
  private:
   struct Segment {

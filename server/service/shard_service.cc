@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -45,6 +47,8 @@ namespace {
 
 // Deadline of one call to the coordinator, below the two seconds in which a stopped shard must end.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
+// A folder that takes longer to open is trouble.
+constexpr std::chrono::seconds kOpeningPatience(1);
 // A coordinator that has just refused the shard is there, but may be busy.
 constexpr int kRunIsOverTries = 5;
 
@@ -101,7 +105,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         schedule_(absl::Seconds(options.config.cluster.heartbeat_interval_s), MonotonicNow()) {}
 
   absl::Status StartControl() {
-    refresher_ = metrics_.OnPage([this] {
+    refresher_ = metrics_.page()->OnPage([this] {
       const absl::Time answered_at = absl::FromUnixNanos(answered_at_ns_.load());
       metrics_.Show(data_.figures(), security_->refusals, MonotonicNow() - answered_at);
     });
@@ -135,7 +139,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     std::thread serving;
     absl::Status status = KeepPlace(stop, [&] {
       ready();
-      serving = std::thread([this] { ServeData(); });
+      serving = std::thread([this] { TakeFailure(data_.Serve()); });
     });
     if (serving.joinable()) {
       if (status.ok() && options_.stay_when_done) Stay(stop);
@@ -173,10 +177,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   }
 
   bool RunIsOver() {
-    absl::StatusOr<RunStatus> run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
-    for (int i = 1; !run.ok() && i < kRunIsOverTries; ++i)
-      run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
-    return run.ok() && IsOver(run->phase);
+    for (int i = 0; i < kRunIsOverTries; ++i) {
+      const auto run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
+      if (run.ok()) return IsOver(run->phase);
+    }
+    return false;
   }
 
   void SetReady(bool ready) {
@@ -251,7 +256,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                            .settings = BindingSettings(options_.config),
                            .run = run_in_folder_,
                            .folder = folder_}));
-    metrics_.SetRun(run());
+    metrics_.SetRun(registration_.run);
     return absl::OkStatus();
   }
 
@@ -262,6 +267,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     report.knows_manifest = knows_manifest_;
     report.failure = std::string(failure.message());
     report.names_version = names_.version();
+    if (opening_.valid()) report.trouble = "opens its folder, and reads the log";
     takes_pushes_ = failure.ok() && report.trouble.empty();
     if (!takes_pushes_) SetReady(false);
     LONGWAVE_ASSIGN_OR_RETURN(*reply, coordinator_->Heartbeat(report));
@@ -277,24 +283,34 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
           absl::StrCat(reason, schedule_.is_registered() ? "; the data plane runs on" : "",
                        "; trying again"));
     }
-    if (MonotonicNow() - std::max(schedule_.answered_at(), data_.last_frame()) <= patience())
-      return absl::OkStatus();
+    const absl::Duration silence =
+        MonotonicNow() - std::max(schedule_.answered_at(), data_.figures().last_frame);
+    if (silence <= absl::Seconds(options_.config.cluster.start_timeout_s)) return absl::OkStatus();
     return Unavailable(reason, "; nothing was heard of the run for ",
-                       absl::FormatDuration(patience()));
+                       absl::FormatDuration(silence));
+  }
+
+  // The folder's log may take longer to read than the coordinator waits for a heartbeat, so another
+  // thread opens the shard. True: it has just been opened, or cannot be.
+  bool Open(const std::optional<Manifest>& manifest) {
+    if (knows_manifest_ || !manifest.has_value()) return false;
+    if (!opening_.valid()) {
+      opening_ = std::async(std::launch::async, [this, manifest = *manifest, of = registration_] {
+        return Begin(manifest, of);
+      });
+    }
+    if (opening_.wait_for(kOpeningPatience) != std::future_status::ready) return false;
+    const absl::Status begun = opening_.get();
+    TakeFailure(begun);
+    knows_manifest_ = begun.ok();
+    return true;
   }
 
   // True if the answer had news.
   bool Learn(const ShardHeartbeatReply& reply) {
-    bool learned = false;
     if (reply.names.has_value()) names_.Set(*reply.names);
     if (knows_manifest_ && !reply.hash_checks.empty()) data_.SetHashChecks(reply.hash_checks);
-    if (reply.manifest.has_value() && !knows_manifest_) {
-      if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
-        Fail(begun);
-        return true;
-      }
-      learned = knows_manifest_ = true;
-    }
+    bool learned = Open(reply.manifest);
     // A membership is unusable before the manifest. The coordinator repeats it until it is
     // confirmed.
     if (knows_manifest_ && reply.membership.has_value() &&
@@ -308,13 +324,13 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return learned;
   }
 
-  absl::Status Begin(const Manifest& manifest) {
+  absl::Status Begin(const Manifest& manifest, const ShardRegistration& of) {
     const RunConfig& config = options_.config;
     LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
     LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
     DurableShardOptions options{
-        .aggregator = {.run = run(),
+        .aggregator = {.run = of.run,
                        .run_seed = config.run.seed,
                        .shard = options_.shard,
                        .up = config.sync.up,
@@ -338,43 +354,36 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .keeps_start = config.run.start == "member",
         .lowers_open_bytes = config.cluster.shard_memory_mb == 0,
         .model_arrays = StateArrays(config),
-        .restore = registration_.restore,
-        .rounds = registration_.rounds,
+        .restore = of.restore,
+        .rounds = of.rounds,
         // A folder with this run at the start has at least one record, so its log must not begin
         // anew.
-        .log_records = std::max<uint64_t>(registration_.log_records, run_in_folder_ != 0 ? 1 : 0),
-        .told_epoch = registration_.told_epoch,
+        .log_records = std::max<uint64_t>(of.log_records, run_in_folder_ != 0 ? 1 : 0),
+        .told_epoch = of.told_epoch,
         .join_patience = absl::Seconds(config.cluster.heartbeat_timeout_s)};
-    std::shared_ptr<TileRunner> runner = std::make_shared<SerialTileRunner>();
-    if (config.cluster.shard_threads > 1)
-      runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
-    options.aggregator.runner =
-        std::make_shared<TimedRunner>(std::move(runner), &metrics_.merge_seconds());
+    options.aggregator.runner = std::make_shared<TimedRunner>(
+        std::make_shared<TileThreads>(config.cluster.shard_threads), &metrics_.merge_seconds());
+    OpenStore open_store;
+    if (!options_.state_dir.empty()) {
+      ShardStoreOptions store;
+      store.identity = {of.run, options_.shard, layout.hash()};
+      store.folder = folder_;
+      store.settings = BindingSettings(config);
+      store.log.salt = static_cast<uint32_t>(RandomWord());
+      open_store = [this, store] {
+        return ShardStore::Open(files_.get(), options_.state_dir, store);
+      };
+    }
     LONGWAVE_ASSIGN_OR_RETURN(
         std::unique_ptr<DurableShard> shard,
-        DurableShard::Open(options, layout, options_.state_dir.empty() ? nullptr : Opener(layout)));
+        DurableShard::Open(options, std::move(layout), std::move(open_store)));
     metrics_.SetMemoryLimit(shard->open_bytes_max());
-    data_.Begin(run(), incarnation_, std::move(shard));
+    data_.Begin(of.run, incarnation_, std::move(shard));
     return absl::OkStatus();
   }
 
-  OpenStore Opener(const Layout& layout) const {
-    ShardStoreOptions options;
-    options.identity = {run(), options_.shard, layout.hash()};
-    options.folder = folder_;
-    options.settings = BindingSettings(options_.config);
-    options.log.salt = static_cast<uint32_t>(RandomWord());
-    return [files = files_.get(), folder = options_.state_dir, options] {
-      return ShardStore::Open(files, folder, options);
-    };
-  }
-
-  void ServeData() {
-    const absl::Status served = data_.Serve();
-    if (!served.ok()) Fail(served);
-  }
-
-  void Fail(const absl::Status& status) {
+  void TakeFailure(const absl::Status& status) {
+    if (status.ok()) return;
     Log(LogLevel::kError, std::string(status.message()));
     const std::lock_guard lock(mutex_);
     failure_.Update(status);
@@ -383,9 +392,6 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-
-  uint64_t run() const { return registration_.run; }
-  absl::Duration patience() const { return absl::Seconds(options_.config.cluster.start_timeout_s); }
 
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
@@ -419,7 +425,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // Time of the coordinator's last answer.
   std::atomic<int64_t> answered_at_ns_{absl::ToUnixNanos(MonotonicNow())};
   std::unique_ptr<Metrics::Refresher> expiry_;     // expiry of the certificate; null: none
-  std::unique_ptr<Metrics::Refresher> refresher_;  // reads all members above: destroyed first
+  std::unique_ptr<Metrics::Refresher> refresher_;  // reads all members above
+  std::future<absl::Status> opening_;              // Run's thread's; its own thread uses all above
 };
 
 }  // namespace

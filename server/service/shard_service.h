@@ -44,7 +44,8 @@ struct ShardServiceOptions {
 // its folder and continues. Without a folder, or with an empty one during a run, the shard restores
 // its segments from the workers' replicas (ReplicaRestore). A disk that fails or is full, and a
 // folder that is damaged or from an older time, appear in the heartbeat as trouble. During trouble
-// pushes are answered busy, and the shard retries to open the folder now and then.
+// pushes are answered busy, and the shard retries to open the folder now and then. A folder that is
+// being opened, and a disk that does not answer, are trouble too, and heartbeats go on.
 //
 // Memory bounded by the configuration: pushes to open rounds take at most cluster.shard_memory_mb
 // (0: half of the memory available at the start, shared with the run's other shards on this

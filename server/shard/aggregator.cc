@@ -318,12 +318,6 @@ std::vector<SegmentReport> Aggregator::OpenSegments() const {
   return open;
 }
 
-double Aggregator::ResidualSquareSum() const {
-  double sum = 0;
-  for (const SegmentState& segment : segments_) sum += ResidualSquareSum(segment.segment);
-  return sum;
-}
-
 double Aggregator::ResidualSquareSum(uint32_t segment) const {
   double sum = 0;
   for (const float e : StateOf(segment).residual) sum += double{e} * double{e};

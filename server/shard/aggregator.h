@@ -14,13 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "common/wire/codec.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
-#include "common/wire/shard_report.h"
+#include "longwave/v1/shard.records.h"
 #include "server/shard/grace.h"
 #include "server/shard/merge.h"
 #include "server/shard/shard_records.h"
@@ -267,9 +267,8 @@ class Aggregator {
   const Membership& membership() const { return membership_; }
   bool IsMember(uint32_t worker) const { return FindMember(worker) != nullptr; }
 
-  // Sum of squares of E over all segments of this shard.
-  double ResidualSquareSum() const;
-  double ResidualSquareSum(uint32_t segment) const;  // segment: of this shard
+  // Sum of squares of the segment's E. segment: of this shard.
+  double ResidualSquareSum(uint32_t segment) const;
 
  private:
   // A member that has missed so many closes in a row is given up.

@@ -204,8 +204,11 @@ absl::Status Aggregator::ReplayPush(const PushRecord& record) {
     return Loss(header,
                 absl::StrCat("weight ", header.weight, ", wanted 1 to ", options_.weight_max));
   }
+  // The shard took it under the configuration of its time, whose codec may have been another.
+  PayloadFormat any_codec = options_.up;
+  any_codec.codec = ValueCodec::kFp32;
   auto layout =
-      CheckPushPayload(options_.up, segment.tile_sizes, record.payload.bytes(), segment.formats);
+      CheckPushPayload(any_codec, segment.tile_sizes, record.payload.bytes(), segment.formats);
   if (!layout.ok()) return Loss(header, layout.status().message());
   Accept(segment, header, *std::move(layout), record.payload);
   segment.strangers += !IsDue(header.worker, header.round);

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/control/control.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 
 namespace longwave {

@@ -49,6 +49,10 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
       told_epoch_(options_.told_epoch),
       requests_(kHashCheckPatience, options_.snapshot_rounds),
       start_requests_(kHashCheckPatience, options_.snapshot_rounds, /*of_start=*/true),
+      restores_(&layout_, {.rounds = options_.rounds,
+                           .needs_states = options_.can_catch_up,
+                           .model_arrays = options_.model_arrays,
+                           .join_patience = options_.join_patience}),
       durable_before_(options_.log_records == 0 ? 0 : options_.log_records + 1) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
@@ -85,6 +89,7 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
   }
   std::vector<ShardEffect> effects;
   effects.reserve(outgoing_.size());
+  read_bytes_ = 0;
   for (Outgoing& outgoing : outgoing_) Tell(std::move(outgoing), effects);
   outgoing_.clear();
   return effects;
@@ -93,10 +98,8 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
 absl::Time DurableShard::NextDue() const {
   if (!trouble_.empty()) return reopen_at_;
   if (!confirmed_.empty()) return absl::InfinitePast();  // Tend has work
-  absl::Time due =
-      std::min({aggregator_->NextDue(), requests_.NextDue(), start_requests_.NextDue()});
-  for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
-  return due;
+  return std::min({aggregator_->NextDue(), requests_.NextDue(), start_requests_.NextDue(),
+                   restores_.NextDue()});
 }
 
 void DurableShard::PassTime(absl::Time now) {
@@ -150,11 +153,11 @@ std::optional<uint64_t> DurableShard::Keep(const LogRecord& record) {
 
 void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t> sequence) {
   const uint32_t open_round = merged.round + 1;
-  Progress& progress = ProgressOf(merged.segment);
+  SegmentProgress& progress = ProgressOf(merged.segment);
   progress.open_round = open_round;
   if (!sequence.has_value()) return;  // the commit fails
   progress.replay_from = *sequence + 1;
-  progress.state_is_due |= StateIsDueAfter(merged);
+  progress.state_is_due |= StateIsDueAfter(merged, options_.state_rounds);
   if (!options_.can_catch_up) return;
   start_requests_.RoundOpened(merged.segment, open_round);
   if (LastModelRound(merged.segment, open_round) == open_round) WantModel(merged.segment);
@@ -166,14 +169,17 @@ void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
   if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
   // A push says nothing of its sender's progress: a copy may have waited in queues since before an
   // earlier process sent the round's update.
-  if (RestoreOf(push.header) != nullptr) return Answer(push.header, Outcome::kBusy, "");
+  if (IsForRestore(push.header)) return Answer(push.header, Outcome::kBusy, "");
   StepAggregator(push, now);
 }
 
 void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
   request_ = pull.header;
   if (!trouble_.empty()) return Answer(pull.header, Outcome::kBusy, "");
-  if (HearForRestore(pull.header)) {
+  if (IsForRestore(pull.header)) {
+    // A pull to this process says where its sender stands.
+    if (pull.header.epoch >= first_epoch_)
+      restores_.Heard(pull.header.segment, pull.header.worker, pull.header.round);
     Answer(pull.header, Outcome::kBusy, "");
     return PursueRestores(now);
   }
@@ -195,14 +201,8 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
   KeepMembership();
   NoteMissingStarts();
   StepAggregator(change, now);
-  if (restores_.empty()) return;
-  // A member that joins may be another process than before, so its round counts no longer.
-  const std::vector<uint32_t> take_part = MembersTakingPart();
-  for (auto& [segment, restore] : restores_) restore.KeepOnly(take_part);
-  // A member that was just lost may be ahead of the others and return soon.
-  const auto is_there = [&](uint32_t each) { return std::ranges::count(take_part, each) > 0; };
-  if (!std::ranges::all_of(took_part, is_there)) restores_decide_at_ = now + options_.join_patience;
-  PursueRestores(now);
+  restores_.MembersChanged(took_part, MembersTakingPart(), now);
+  if (!restores_.empty()) PursueRestores(now);
 }
 
 void DurableShard::KeepMembership() {
@@ -223,7 +223,7 @@ void DurableShard::OnFetch(const FetchFrame& header, absl::Time now) {
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
   // A fetch names no epoch and may be an old copy. The worker repeats it.
-  if (RestoreOf(header) != nullptr) {
+  if (IsForRestore(header)) {
     Answer(header, Outcome::kBusy, "");
     return PursueRestores(now);
   }
@@ -238,12 +238,12 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   if (!trouble_.empty() || !aggregator_->IsMember(header.worker)) return;
   const bool is_start = header.round == 0;
   SnapshotRequests& requests = is_start ? start_requests_ : requests_;
-  const auto restore = is_start ? restores_.end() : restores_.find(header.segment);
-  // Any member's snapshot of the round counts: the earlier member may answer after a later request.
-  const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
-                        restore->second.choice()->round == header.round;
+  const bool restores = !is_start && restores_.Contains(header.segment);
   // Decoding is expensive: the shard drops snapshots without a request first.
-  if (!restores && (restore != restores_.end() || !requests.IsOpen(header.segment))) return;
+  if (restores ? !restores_.Expects(header.segment, header.worker, header.round)
+               : !requests.IsOpen(header.segment, header.worker)) {
+    return;
+  }
 
   const uint64_t elements = ElementCount(SegmentElements(layout_, header.segment));
   const auto arrays =
@@ -260,14 +260,14 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
       return requests.Refuse({header.segment, header.round, header.worker},
                              OpenRound(header.segment));
     }
-    restore->second.Refuse();
+    restores_.Refuse(header.segment);
     return PursueRestores(now);
   }
   SnapshotRequests::Held held{header.segment, header.round,
                               SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
   if (!restores) return requests.Hold(std::move(held), now);
   FinishRestore(header.segment, header.round, header.worker, std::move(held));
-  HastenRestores(header.worker, now);
+  restores_.Hasten(header.worker, now);
 }
 
 absl::Status DurableShard::CheckModelRound(const SnapshotFrame& header) const {
@@ -302,8 +302,10 @@ Frame DurableShard::FrameTo(uint32_t worker, uint32_t segment, uint32_t round) c
   return frame;
 }
 
-SnapshotFrame DurableShard::SnapshotTo(const FetchFrame& fetch, uint32_t round) const {
-  return FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round);
+SendSnapshot DurableShard::SnapshotFor(const FetchFrame& fetch, uint32_t round,
+                                       Buffer payload) const {
+  return {fetch.worker, FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round),
+          std::move(payload)};
 }
 
 void DurableShard::EmitRequest(uint32_t worker, uint32_t segment, uint32_t round) {

@@ -15,12 +15,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "server/shard/aggregator.h"
-#include "server/shard_state/replica_restore.h"
+#include "server/shard_state/replica_restores.h"
+#include "server/shard_state/shard_recovery.h"
 #include "server/shard_state/snapshot_requests.h"
 #include "server/store/shard_store.h"
 
@@ -51,13 +52,15 @@ struct DurableShardOptions {
   // The run is beyond its first round, and this shard has no folder or an empty one: the shard
   // restores its segments from the members' replicas. Ignored if the folder has a log after all.
   bool restore = false;
+  // A commit reads so much from the disk for answers, and at most one answer more. Requests beyond
+  // are answered busy, so that small requests for large answers do not stop the shard.
+  uint64_t read_bytes_max = uint64_t{64} << 20;
   // From the ShardRegistration. Finished rounds: folders and replicas have them all. Durable
   // records of the folder's log. The newest epoch that this shard was told.
   uint32_t rounds = 0;
   uint64_t log_records = 0;
   uint32_t told_epoch = kRoundNever;
-  // While no member takes part, a restore waits so long for members other than those that join. At
-  // least the heartbeat timeout.
+  // See ReplicaRestoresOptions. At least the heartbeat timeout.
   absl::Duration join_patience;
 };
 
@@ -140,12 +143,9 @@ struct ShardEffect {
 //              with the updates after it. A member without state (r0 = kRoundNever) gets the
 //              cheaper of start and model snapshot, each with the updates after it, and `busy`
 //              while there is neither.
-// Restore      See ReplicaRestore. Pushes get `busy` until the segment has its round. Frames from
+// Restore      See ReplicaRestores. Pushes get `busy` until the segment has its round. Frames from
 //              before this process took part may have waited in queues: a shard's registration
-//              begins an epoch, and only pulls of that epoch or a later one count. While no member
-//              takes part the restore chooses none for join_patience: after a network cut the
-//              coordinator may hear a new worker before the trained ones. The same wait follows the
-//              loss of a member: that member may be ahead of the others and return.
+//              begins an epoch, and only pulls of that epoch or a later one count.
 //
 // Without a folder the shard requests and keeps no snapshots. Pulls and pushes beyond the
 // aggregator's rounds get `compacted`.
@@ -161,8 +161,6 @@ class DurableShard {
   // Patience for a requested snapshot beside its time on a slow link. A worker sends more urgent
   // frames first, for 30 s at most (WorkerLedger), and answers between inner steps only.
   static constexpr absl::Duration kRequestPatience = absl::Seconds(60);
-  // The slowest link that a snapshot's patience allows for; pushes take half of it.
-  static constexpr uint64_t kSlowLinkBytesPerSecond = 125'000;  // 1 Mbit/s
   // A hash check takes until the slowest member has reported the round.
   static constexpr absl::Duration kHashCheckPatience = absl::Minutes(10);
 
@@ -207,7 +205,6 @@ class DurableShard {
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
   uint64_t open_bytes_max() const { return open_bytes_max_; }  // of the aggregator
-  bool is_restoring() const { return !restores_.empty(); }
   size_t restoring_count() const { return restores_.size(); }  // segments
   // Segments' snapshots that this process has written.
   struct SnapshotsWritten {
@@ -222,13 +219,6 @@ class DurableShard {
   ShardStore* store() { return store_.get(); }
 
  private:
-  struct Progress {            // of a segment
-    uint32_t open_round = 0;   // as in the log
-    uint32_t first_round = 0;  // the first that this shard has closed or will close
-    uint64_t replay_from = 1;  // the first record that may belong to its open round
-    bool has_state = false;    // the folder has a state snapshot
-    bool state_is_due = false;
-  };
   // Answers that need the disk; Commit looks them up.
   struct AnswerFromLog {
     FrameName asked;  // a push or a pull
@@ -250,11 +240,8 @@ class DurableShard {
   absl::Status OpenAll();
   uint64_t SnapshotBytes() const;  // upper bound, of a model snapshot of every segment
   absl::StatusOr<bool> Recover();  // true: segments without a state are to be restored
-  // FailedPrecondition, DataLoss: the folder is not this shard's newest. CheckRounds follows the
-  // replay.
+  // FailedPrecondition, DataLoss: the folder is not this shard's newest.
   absl::Status CheckLog(const LogRecovery& found);
-  absl::Status CheckRounds(bool restores) const;
-  absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();
   void WantMissingStarts();
   void NoteMissingStarts();  // logs once that no member has them
@@ -262,21 +249,12 @@ class DurableShard {
   // yet.
   uint32_t LastModelRound(uint32_t segment, uint32_t open_round) const;
   void WantModel(uint32_t segment);
-  absl::StatusOr<std::vector<SegmentSnapshot>> ReadState(const SnapshotHeader& header);
-  absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
   void ReopenLater(bool again, absl::Time now);
-  // The restore of a member's frame; null: the segment is not being restored.
-  ReplicaRestore* RestoreOf(const FrameName& frame);
-  // A pull to this process says where its sender stands. True: a restore took the pull.
-  bool HearForRestore(const PullFrame& pull);
+  // A member's frame for a segment that is being restored.
+  bool IsForRestore(const FrameName& frame) const;
   void PursueRestores(absl::Time now);
-  uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that restores expect
-  // For a worker from which that many bytes are expected.
-  absl::Duration RestorePatience(uint32_t segment, uint64_t awaited_bytes) const;
-  // The worker has sent a snapshot, so that its remaining ones need less time than at the request.
-  void HastenRestores(uint32_t worker, absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotRequests::Held> model);
 
@@ -300,31 +278,33 @@ class DurableShard {
   // A frame of this shard, with the segment's open round.
   template <typename Frame>
   Frame FrameTo(uint32_t worker, uint32_t segment, uint32_t round) const;
-  SnapshotFrame SnapshotTo(const FetchFrame& fetch, uint32_t round) const;
+  SendSnapshot SnapshotFor(const FetchFrame& fetch, uint32_t round, Buffer payload) const;
 
   // Effects of a commit (durable_shard_answers.cc).
   void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
+  void NoteUnreadable(const absl::Status& status);
   void TellFromLog(uint64_t event, const FrameName& asked, std::vector<ShardEffect>& effects);
   void TellFetch(uint64_t event, const FetchFrame& fetch, std::vector<ShardEffect>& effects);
   // Bytes of the merged updates from a round on; nullopt: some of them are missing.
   std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
-  // The answer to a member without state.
-  void TellBeginning(uint64_t event, const FetchFrame& fetch, std::vector<ShardEffect>& effects);
+  // The snapshot of a round after `from` (kRoundNever: of any) that leads to the present with the
+  // fewest bytes, the updates after it included; nullopt: none does with fewer than log_bytes.
+  std::optional<SnapshotHeader> CheapestSnapshot(uint32_t segment, uint32_t from,
+                                                 std::optional<uint64_t> log_bytes) const;
   absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
   void TurnBack();  // replaces effects that are not durable by `busy`
 
   // Snapshots and the removal of log (durable_shard_tend.cc).
-  bool StateIsDueAfter(const MergedFrame& merged) const;
-  uint64_t ModelBytes(uint32_t segment) const;  // upper bound, of a model snapshot
-  static absl::Duration TimeOnSlowLink(uint64_t bytes);
   absl::Status WriteState(uint32_t segment);
   absl::Status WriteModel(const SnapshotRequests::Held& held);
-  std::optional<uint64_t> LogNeededFrom() const;  // nullopt: all of it
   absl::Status DropLog();
 
+  SegmentRange Segments() const { return {first_segment_, first_segment_ + segment_count_}; }
   bool IsMine(uint32_t segment) const { return segment - first_segment_ < segment_count_; }
-  Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
-  const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
+  SegmentProgress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
+  const SegmentProgress& ProgressOf(uint32_t segment) const {
+    return progress_[segment - first_segment_];
+  }
   uint32_t OpenRound(uint32_t segment) const;
   std::vector<uint32_t> MembersTakingPart() const;
   std::vector<uint32_t> MembersOfStart() const;  // with the run's first weights
@@ -341,7 +321,7 @@ class DurableShard {
 
   std::unique_ptr<ShardStore> store_;       // null: in memory, or trouble
   std::unique_ptr<Aggregator> aggregator_;  // null: trouble
-  std::vector<Progress> progress_;
+  std::vector<SegmentProgress> progress_;
   Membership membership_;
   uint32_t first_epoch_ = 0;  // the first told to this process; 0: none yet
   uint32_t told_epoch_ = 0;   // the log may have no later one
@@ -350,11 +330,8 @@ class DurableShard {
   SnapshotRequests requests_;
   SnapshotRequests start_requests_;
   bool said_no_start_ = false;
-  std::set<uint32_t> greeted_;                   // members
-  std::map<uint32_t, ReplicaRestore> restores_;  // by segment
-  // The restores choose no member before this time. Set while no member takes part, and when one
-  // was lost.
-  absl::Time restores_decide_at_ = absl::InfinitePast();
+  std::set<uint32_t> greeted_;  // members
+  ReplicaRestores restores_;
   std::map<uint32_t, SnapshotRequests::Held> restored_models_;  // by segment; without a folder
   std::vector<SnapshotRequests::Held> confirmed_;               // Tend writes them
   bool drop_is_due_ = false;
@@ -373,6 +350,8 @@ class DurableShard {
   absl::Time reopened_at_ = absl::InfinitePast();  // the last success
   ShardState counted_;                             // by earlier aggregators, and without one
   uint64_t snapshots_refused_ = 0;
+  uint64_t unreadable_ = 0;  // requests for what the disk could not give
+  uint64_t read_bytes_ = 0;  // by this commit, for answers
   SnapshotsWritten snapshots_written_;
   std::vector<std::string> notices_;
 };

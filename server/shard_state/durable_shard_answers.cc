@@ -1,6 +1,9 @@
 // Effects of a commit, those that need the disk, and those of a failed commit.
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
@@ -9,36 +12,48 @@
 #include "server/store/snapshot_content.h"
 
 namespace longwave {
+namespace {
+
+// Memory or descriptors are used up: the disk may give later what it does not give now.
+bool MayBeReadLater(const absl::Status& status) { return absl::IsResourceExhausted(status); }
+
+}  // namespace
 
 void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
   const uint64_t event = outgoing.event;
-  if (const auto* request = std::get_if<AnswerFromLog>(&outgoing.what)) {
-    return TellFromLog(event, request->asked, effects);
-  }
-  if (const auto* fetch = std::get_if<AnswerFetch>(&outgoing.what)) {
-    return TellFetch(event, fetch->header, effects);
-  }
-  if (auto* answer = std::get_if<AnswerPush>(&outgoing.what)) {
-    effects.push_back({event, std::move(*answer)});
-  } else if (auto* merged = std::get_if<SendMerged>(&outgoing.what)) {
-    effects.push_back({event, std::move(*merged)});
-  } else if (auto* snapshot = std::get_if<SendSnapshot>(&outgoing.what)) {
-    effects.push_back({event, std::move(*snapshot)});
-  } else if (auto* clipped = std::get_if<ContributionClipped>(&outgoing.what)) {
-    effects.push_back({event, std::move(*clipped)});
-  } else {
-    effects.push_back({event, std::get<RequestSnapshot>(std::move(outgoing.what))});
-  }
+  std::visit(
+      [&]<typename What>(What& what) {
+        if constexpr (std::is_same_v<What, AnswerFromLog>) {
+          TellFromLog(event, what.asked, effects);
+        } else if constexpr (std::is_same_v<What, AnswerFetch>) {
+          TellFetch(event, what.header, effects);
+        } else {
+          effects.push_back({event, std::move(what)});
+        }
+      },
+      outgoing.what);
+}
+
+// Workers ask again and again for what cannot be read.
+void DurableShard::NoteUnreadable(const absl::Status& status) {
+  if (!std::has_single_bit(++unreadable_)) return;
+  notices_.push_back(absl::StrCat(status.message(), " (", unreadable_, " unreadable so far)"));
 }
 
 void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
                                std::vector<ShardEffect>& effects) {
   const bool is_push = asked.kind == FrameKind::kPush;
+  const auto busy = [&] {
+    if (is_push) ++counted_.pushes_busy;
+    effects.push_back({event, AnswerTo(asked, Outcome::kBusy, "")});
+  };
+  if (read_bytes_ >= options_.read_bytes_max) return busy();
   absl::StatusOr<MergedRecord> record = NotFound("");
   if (store_ != nullptr) record = store_->log().ReadMerged(asked.segment, asked.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
+    NoteUnreadable(record.status());
+    if (MayBeReadLater(record.status())) return busy();
     // The disk has damaged a record since the start.
-    notices_.push_back(std::string(record.status().message()));
     if (!is_push) {
       effects.push_back({event, AnswerTo(asked, Outcome::kRejected,
                                          absl::StrCat("pull of worker ", asked.worker, ", round ",
@@ -52,6 +67,7 @@ void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
     effects.push_back({event, AnswerTo(asked, Outcome::kCompacted, "")});
     return;
   }
+  read_bytes_ += record->payload.size();
   if (is_push) {
     const auto own = std::ranges::find(record->contributors, asked.worker, &Contributor::worker);
     const bool was_in_it = own != record->contributors.end();
@@ -77,87 +93,72 @@ std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t fro
   return bytes.ok() ? std::optional<uint64_t>(*bytes) : std::nullopt;
 }
 
+std::optional<SnapshotHeader> DurableShard::CheapestSnapshot(
+    uint32_t segment, uint32_t from, std::optional<uint64_t> log_bytes) const {
+  std::optional<SnapshotHeader> best;
+  uint64_t least = log_bytes.value_or(~uint64_t{0});
+  for (const SnapshotKind kind : {SnapshotKind::kModel, SnapshotKind::kStart}) {
+    const auto latest = store_->snapshots().Latest(kind, segment);
+    if (!latest.has_value() || (from != kRoundNever && latest->key.round <= from)) continue;
+    const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
+    if (!after.has_value() || latest->stored_bytes + *after >= least) continue;
+    best = latest;
+    least = latest->stored_bytes + *after;
+  }
+  return best;
+}
+
 void DurableShard::TellFetch(uint64_t event, const FetchFrame& fetch,
                              std::vector<ShardEffect>& effects) {
-  if (fetch.round == kRoundNever) return TellBeginning(event, fetch, effects);
   const uint32_t segment = fetch.segment;
   const uint32_t open_round = OpenRound(segment);
   const auto answer = [&](Outcome outcome, std::string reason) {
     effects.push_back({event, AnswerTo(fetch, outcome, std::move(reason))});
   };
   const auto send = [&](uint32_t round, Buffer payload) {
-    effects.push_back(
-        {event, SendSnapshot{fetch.worker, SnapshotTo(fetch, round), std::move(payload)}});
+    effects.push_back({event, SnapshotFor(fetch, round, std::move(payload))});
   };
-  const std::string place = absl::StrCat("fetch of worker ", fetch.worker, ", round ", fetch.round,
-                                         ", segment ", segment);
-  if (fetch.round > open_round) {
+  const bool has_nothing = fetch.round == kRoundNever;
+  const std::string place =
+      absl::StrCat("fetch of worker ", fetch.worker,
+                   has_nothing ? "" : absl::StrCat(", round ", fetch.round), ", segment ", segment);
+  if (!has_nothing && fetch.round > open_round) {
     return answer(Outcome::kRejected,
                   absl::StrCat(place, ": wanted round ", open_round, " or earlier"));
   }
-  const std::optional<uint64_t> log_bytes = MergedBytes(segment, fetch.round);
-  if (const auto restored = restored_models_.find(segment); !log_bytes.has_value() &&
-                                                            restored != restored_models_.end() &&
-                                                            restored->second.round > fetch.round) {
+  const std::optional<uint64_t> log_bytes =
+      has_nothing ? std::nullopt : MergedBytes(segment, fetch.round);
+  if (const auto restored = restored_models_.find(segment);
+      !log_bytes.has_value() && restored != restored_models_.end() &&
+      (has_nothing || restored->second.round > fetch.round)) {
     return send(restored->second.round, restored->second.payload);
   }
   while (store_ != nullptr) {
-    const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, segment);
-    if (!latest.has_value() || latest->key.round <= fetch.round) break;
-    const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
-    if (!after.has_value()) break;
-    if (log_bytes.has_value() && *log_bytes <= latest->stored_bytes + *after) break;
-    absl::StatusOr<Buffer> payload = SnapshotPayload(latest->key);
-    if (payload.ok()) return send(latest->key.round, *std::move(payload));
-    notices_.push_back(std::string(payload.status().message()));
-    // The store has set a damaged snapshot aside: the one before is next. An unreadable one stays.
-    if (store_->snapshots().Latest(SnapshotKind::kModel, segment) == latest) break;
-  }
-  if (log_bytes.has_value()) return answer(Outcome::kAccepted, "");
-  answer(Outcome::kRejected,
-         absl::StrCat(place, ": the shard keeps neither the merged updates from there to round ",
-                      open_round, ", which is open, nor a snapshot of a later round"));
-}
-
-void DurableShard::TellBeginning(uint64_t event, const FetchFrame& fetch,
-                                 std::vector<ShardEffect>& effects) {
-  const uint32_t segment = fetch.segment;
-  const auto send = [&](uint32_t round, Buffer payload) {
-    effects.push_back(
-        {event, SendSnapshot{fetch.worker, SnapshotTo(fetch, round), std::move(payload)}});
-  };
-  if (const auto restored = restored_models_.find(segment); restored != restored_models_.end()) {
-    return send(restored->second.round, restored->second.payload);
-  }
-  // The store sets a damaged snapshot aside, so that the next best one follows.
-  while (store_ != nullptr) {
-    std::optional<SnapshotHeader> best;
-    uint64_t least = 0;
-    for (const SnapshotKind kind : {SnapshotKind::kModel, SnapshotKind::kStart}) {
-      const auto latest = store_->snapshots().Latest(kind, segment);
-      if (!latest.has_value()) continue;
-      const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
-      if (!after.has_value()) continue;
-      const uint64_t bytes = latest->stored_bytes + *after;
-      if (best.has_value() && least <= bytes) continue;
-      best = latest;
-      least = bytes;
-    }
+    const std::optional<SnapshotHeader> best = CheapestSnapshot(segment, fetch.round, log_bytes);
     if (!best.has_value()) break;
+    if (read_bytes_ >= options_.read_bytes_max) return answer(Outcome::kBusy, "");
     absl::StatusOr<Buffer> payload = SnapshotPayload(best->key);
-    if (payload.ok()) return send(best->key.round, *std::move(payload));
-    notices_.push_back(std::string(payload.status().message()));
+    if (payload.ok()) {
+      read_bytes_ += payload->size();
+      return send(best->key.round, *std::move(payload));
+    }
+    NoteUnreadable(payload.status());
+    if (MayBeReadLater(payload.status())) return answer(Outcome::kBusy, "");
     WantMissingStarts();
+    // The store has set a damaged snapshot aside: the next best one follows. An unreadable one
+    // stays.
     if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
   }
-  if (options_.keeps_start) {  // the start may still arrive
-    effects.push_back({event, AnswerTo(fetch, Outcome::kBusy, "")});
-    return;
+  if (log_bytes.has_value()) return answer(Outcome::kAccepted, "");
+  if (!has_nothing) {
+    return answer(
+        Outcome::kRejected,
+        absl::StrCat(place, ": the shard keeps neither the merged updates from there to ", "round ",
+                     open_round, ", which is open, nor a snapshot of a later ", "round"));
   }
-  effects.push_back({event, AnswerTo(fetch, Outcome::kRejected,
-                                     absl::StrCat("fetch of worker ", fetch.worker, ", segment ",
-                                                  segment, ": it has not what the run began with, ",
-                                                  "and the shard keeps no snapshot yet"))});
+  if (options_.keeps_start) return answer(Outcome::kBusy, "");  // the start may still arrive
+  answer(Outcome::kRejected, absl::StrCat(place, ": it has not what the run began with, and the ",
+                                          "shard keeps no snapshot yet"));
 }
 
 absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {

@@ -11,19 +11,6 @@
 #include "server/store/snapshot_content.h"
 
 namespace longwave {
-namespace {
-
-// The first record of a log that begins in mid-run. As long as the log has it, the shard restores
-// segments without a state snapshot, also after a restart.
-constexpr absl::string_view kRestoreNote =
-    "this log begins in mid-run: segments come from replicas";
-
-// A copy, so that the payload does not keep the whole file in memory.
-Buffer Copied(const Buffer& payload) {
-  return Buffer(std::vector<std::byte>(payload.bytes().begin(), payload.bytes().end()));
-}
-
-}  // namespace
 
 absl::Status DurableShard::OpenAll() {
   AggregatorOptions options = options_.aggregator;
@@ -38,7 +25,7 @@ absl::Status DurableShard::OpenAll() {
   open_bytes_max_ = options.open_bytes_max;
   LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create(options, layout_));
   aggregator_ = std::make_unique<Aggregator>(std::move(aggregator));
-  progress_.assign(segment_count_, {});
+  progress_.resize(segment_count_);  // what is known counts until Recover has read the folder
   bool restores = options_.restore;
   if (open_store_ != nullptr) {
     LONGWAVE_ASSIGN_OR_RETURN(store_, open_store_());
@@ -48,7 +35,7 @@ absl::Status DurableShard::OpenAll() {
     for (uint32_t i = 0; i < segment_count_; ++i) {
       const uint32_t segment = first_segment_ + i;
       if (progress_[i].has_state) continue;
-      restores_.emplace(segment, ReplicaRestore(segment, options_.rounds));
+      restores_.Begin(segment);
       aggregator_->AwaitRestore(segment);
     }
   }
@@ -61,53 +48,45 @@ absl::Status DurableShard::OpenAll() {
 
 uint64_t DurableShard::SnapshotBytes() const {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < segment_count_; ++i) bytes += ModelBytes(first_segment_ + i);
+  for (uint32_t i = 0; i < segment_count_; ++i)
+    bytes += ModelBytes(layout_, first_segment_ + i, options_.model_arrays);
   return bytes;
 }
 
 absl::StatusOr<bool> DurableShard::Recover() {
-  DeltaLog& log = store_->log();
-  const LogRecovery& found = log.recovery();
+  const LogRecovery& found = store_->log().recovery();
   for (const DamagedSnapshot& damaged : store_->snapshots().damaged())
     notices_.push_back(damaged.reason);
   if (!found.cut.empty()) notices_.push_back(found.cut);
   LONGWAVE_RETURN_IF_ERROR(CheckLog(found));
-  if (found.next_sequence == 1 && options_.restore) {
-    LONGWAVE_RETURN_IF_ERROR(log.Append(NoteRecord{0, std::string(kRestoreNote)}).status());
-    LONGWAVE_RETURN_IF_ERROR(log.Sync());
-  }
-
-  uint64_t from = found.next_sequence;
-  for (uint32_t i = 0; i < segment_count_; ++i) {
-    LONGWAVE_RETURN_IF_ERROR(RestoreSegment(first_segment_ + i));
-    from = std::min(from, progress_[i].replay_from);
-  }
-  bool restores = found.next_sequence == 1 && options_.restore;
-  const auto replay = [&](uint64_t sequence, const LogRecord& record) {
-    if (const auto* note = std::get_if<NoteRecord>(&record)) restores |= note->text == kRestoreNote;
-    return ReplayRecord(sequence, record);
-  };
-  LONGWAVE_RETURN_IF_ERROR(log.Replay(from, replay));
-  LONGWAVE_RETURN_IF_ERROR(CheckRounds(restores));
+  const RecoveryOptions options{.segments = Segments(),
+                                .state_rounds = options_.state_rounds,
+                                .rounds = options_.rounds,
+                                .restore = options_.restore};
+  LONGWAVE_ASSIGN_OR_RETURN(RecoveredShard recovered,
+                            RecoverSegments(options, *store_, *aggregator_, notices_));
+  progress_ = std::move(recovered.progress);
 
   // The newest membership may be in the log before the replayed records, or not be in it yet.
   if (found.membership.epoch > 0) {
     LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{found.membership}));
     membership_sequence_ = found.membership_sequence;
   }
-  if (membership_.epoch <= found.membership.epoch) {
+  // Of one epoch the coordinator's own stays, which knows who began with other weights.
+  if (membership_.epoch < found.membership.epoch) {
     membership_ = found.membership;
-  } else {
+  } else if (membership_.epoch > found.membership.epoch) {
     KeepMembership();
     LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{membership_}));
   }
   WantMissingModels();
   WantMissingStarts();
   if (found.next_sequence > 1) {
-    notices_.push_back(absl::StrCat("recovered: records ", from, " to ", found.next_sequence - 1,
-                                    " of the log, open round ", state().open_round));
+    notices_.push_back(absl::StrCat("recovered: records ", recovered.replayed_from, " to ",
+                                    found.next_sequence - 1, " of the log, open round ",
+                                    state().open_round));
   }
-  return restores;
+  return recovered.restores;
 }
 
 absl::Status DurableShard::CheckLog(const LogRecovery& found) {
@@ -130,18 +109,6 @@ absl::Status DurableShard::CheckLog(const LogRecovery& found) {
       "the coordinator's folder is from an older time: the log has epoch ", found.membership.epoch,
       ", wanted none after ", told_epoch_,
       ", the last that the coordinator knows to have told. Start it again with its newest folder");
-}
-
-absl::Status DurableShard::CheckRounds(bool restores) const {
-  for (uint32_t i = 0; i < segment_count_; ++i) {
-    const uint32_t open_round = aggregator_->open_round(first_segment_ + i);
-    const bool is_to_come = restores && !progress_[i].has_state;
-    if (is_to_come || open_round >= options_.rounds) continue;
-    return FailedPrecondition("the folder is from an older time: segment ", first_segment_ + i,
-                              " has the rounds before ", open_round, ", wanted all before ",
-                              options_.rounds, ", which the run has finished. ", kShardWayOut);
-  }
-  return absl::OkStatus();
 }
 
 // A stop loses open requests and snapshots without a hash check.
@@ -176,54 +143,6 @@ void DurableShard::NoteMissingStarts() {
       "and no member has it now: without it `longwave replay` begins with a later snapshot"));
 }
 
-absl::StatusOr<std::vector<SegmentSnapshot>> DurableShard::ReadState(const SnapshotHeader& header) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Buffer content, store_->snapshots().Read(header.key));
-  return DecodeStateContent(content, header.key.segment_count);
-}
-
-absl::Status DurableShard::RestoreSegment(uint32_t segment) {
-  Progress& progress = ProgressOf(segment);
-  const uint64_t first = store_->log().recovery().first_sequence;
-  SnapshotStore& snapshots = store_->snapshots();
-  std::string damaged;
-  for (;;) {
-    const auto latest = snapshots.Latest(SnapshotKind::kState, segment);
-    if (!latest.has_value() || latest->replay_from < first) break;
-    auto state = ReadState(*latest);
-    if (state.ok()) {
-      SegmentSnapshot snapshot = std::move((*state)[segment - latest->key.first_segment]);
-      if (snapshot.closed.has_value()) snapshot.closed->payload = Copied(snapshot.closed->payload);
-      progress.open_round = snapshot.open_round;
-      progress.replay_from = latest->replay_from;
-      progress.has_state = true;
-      return aggregator_->Restore(segment, std::move(snapshot));
-    }
-    damaged = std::string(state.status().message());
-    notices_.push_back(damaged);
-    // The store has set a damaged snapshot aside, and the one before is the latest now.
-    if (snapshots.Latest(SnapshotKind::kState, segment) == latest) return state.status();
-  }
-  if (first == 1) return absl::OkStatus();  // the log has the segment from the beginning
-  return DataLoss("segment ", segment, ": no state snapshot that leads to the log, which begins ",
-                  "with record ", first, damaged.empty() ? "" : "; ", damaged);
-}
-
-absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& record) {
-  if (const auto* push = std::get_if<PushRecord>(&record)) {
-    return aggregator_->Replay(PushRecord{push->header, Copied(push->payload)});
-  }
-  const auto* merged = std::get_if<MergedRecord>(&record);
-  if (merged == nullptr) return aggregator_->Replay(record);
-  LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(record));
-  Progress& progress = ProgressOf(merged->header.segment);  // Replay has checked the segment
-  if (merged->header.round < progress.open_round) return absl::OkStatus();
-  progress.open_round = merged->header.round + 1;
-  progress.replay_from = sequence + 1;
-  // The shard may have ended before it wrote a state snapshot.
-  progress.state_is_due |= StateIsDueAfter(merged->header);
-  return absl::OkStatus();
-}
-
 void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   trouble_ = std::string(WithWayOut(status).message());
   ReopenLater(now < reopened_at_ + kReopenMax, now);
@@ -239,8 +158,7 @@ void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   requests_.Clear();
   start_requests_.Clear();
   confirmed_.clear();
-  restores_.clear();
-  restores_decide_at_ = absl::InfinitePast();
+  restores_.Clear();
   drop_is_due_ = false;
 }
 
@@ -258,7 +176,7 @@ void DurableShard::Reopen(absl::Time now) {
   ReopenLater(true, now);
   aggregator_.reset();
   store_.reset();
-  restores_.clear();
+  restores_.Clear();
   append_failure_ = absl::OkStatus();
 }
 
@@ -268,81 +186,25 @@ void DurableShard::ReopenLater(bool again, absl::Time now) {
   reopen_at_ = now + reopen_after_;
 }
 
-ReplicaRestore* DurableShard::RestoreOf(const FrameName& frame) {
-  if (restores_.empty() || frame.run != options_.aggregator.run) return nullptr;
-  const auto restore = restores_.find(frame.segment);
-  if (restore == restores_.end() || !aggregator_->IsMember(frame.worker)) return nullptr;
-  return &restore->second;
-}
-
-bool DurableShard::HearForRestore(const PullFrame& pull) {
-  ReplicaRestore* const restore = RestoreOf(pull);
-  if (restore == nullptr) return false;
-  if (pull.epoch >= first_epoch_) restore->Heard(pull.worker, pull.round);
-  return true;
+bool DurableShard::IsForRestore(const FrameName& frame) const {
+  return frame.run == options_.aggregator.run && restores_.Contains(frame.segment) &&
+         aggregator_->IsMember(frame.worker);
 }
 
 void DurableShard::PursueRestores(absl::Time now) {
-  std::vector<uint32_t> awaited = MembersTakingPart();
-  if (awaited.empty()) {
-    for (const Member& member : membership_.members) awaited.push_back(member.worker);
-    // Members that join first may be far behind those still to join.
-    if (restores_decide_at_ == absl::InfinitePast() && !awaited.empty())
-      restores_decide_at_ = now + options_.join_patience;
-  }
-  const bool decides = restores_decide_at_ <= now;
-  std::vector<SnapshotRequests::Request> known;  // need no parameters
-  for (auto& [segment, restore] : restores_) {
-    for (const uint32_t worker : restore.Silent(awaited, now)) EmitRequest(worker, segment, 0);
-    if (!decides) {
-      restore.GiveUntil(restores_decide_at_);
-      continue;
-    }
-    const auto choice = restore.Due(awaited, now);
-    if (!choice.has_value()) continue;
-    if (choice->round == 0 || !options_.can_catch_up) {
-      known.push_back({segment, choice->round, choice->worker});
-    } else {
-      EmitRequest(choice->worker, segment, choice->round);
-      restore.GiveUntil(now + RestorePatience(segment, AwaitedBytes(choice->worker)));
-    }
-  }
-  for (const SnapshotRequests::Request& each : known) {
+  const ReplicaRestores::Steps steps = restores_.Due(membership_, MembersTakingPart(), now);
+  for (const SnapshotRequests::Request& each : steps.requests)
+    EmitRequest(each.worker, each.segment, each.round);
+  for (const SnapshotRequests::Request& each : steps.known)
     FinishRestore(each.segment, each.round, each.worker, std::nullopt);
-  }
-}
-
-uint64_t DurableShard::AwaitedBytes(uint32_t worker) const {
-  uint64_t bytes = 0;
-  for (const auto& [segment, restore] : restores_) {
-    if (restore.choice().has_value() && restore.choice()->worker == worker) {
-      bytes += ModelBytes(segment);
-    }
-  }
-  return bytes;
-}
-
-// A member sends snapshots one by one, and a second member sends the same ones meanwhile.
-absl::Duration DurableShard::RestorePatience(uint32_t segment, uint64_t awaited_bytes) const {
-  // Each of the other shards may have requested a snapshot from it.
-  const uint64_t others = layout_.options().shard_count - 1;
-  return ReplicaRestore::kPatience + TimeOnSlowLink(others * ModelBytes(segment) + awaited_bytes);
-}
-
-void DurableShard::HastenRestores(uint32_t worker, absl::Time now) {
-  const uint64_t awaited_bytes = AwaitedBytes(worker);
-  for (auto& [segment, restore] : restores_) {
-    if (!restore.choice().has_value() || restore.choice()->worker != worker) continue;
-    restore.GiveAtMostUntil(now + RestorePatience(segment, awaited_bytes));
-  }
 }
 
 void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                                  std::optional<SnapshotRequests::Held> model) {
-  restores_.erase(segment);
+  restores_.End(segment);
   SegmentSnapshot snapshot = aggregator_->Export(segment);  // of a new segment: E = 0
   snapshot.open_round = round;
-  Progress& progress = ProgressOf(segment);
+  SegmentProgress& progress = ProgressOf(segment);
   progress.open_round = round;
   progress.first_round = round;
   absl::Status restored = aggregator_->Restore(segment, std::move(snapshot));

@@ -34,10 +34,6 @@ void DurableShard::Tend(absl::Time) {
   }
 }
 
-bool DurableShard::StateIsDueAfter(const MergedFrame& merged) const {
-  return (uint64_t{merged.round} + merged.segment) % options_.state_rounds == 0;
-}
-
 // The rounds are spread over all of the run's segments, not this shard's alone: all shards share
 // the members' links.
 uint32_t DurableShard::LastModelRound(uint32_t segment, uint32_t open_round) const {
@@ -64,29 +60,18 @@ void DurableShard::WantModel(uint32_t segment) {
                  RequestPatience(segment));
 }
 
-uint64_t DurableShard::ModelBytes(uint32_t segment) const {
-  uint64_t elements = 0;
-  for (const Tile& tile : layout_.tiles(layout_.segments()[segment])) {
-    elements += uint64_t{tile.rows_valid} * tile.cols_valid;
-  }
-  return elements * sizeof(float) * options_.model_arrays;
-}
-
-absl::Duration DurableShard::TimeOnSlowLink(uint64_t bytes) {
-  return absl::Seconds(2 * bytes / kSlowLinkBytesPerSecond);
-}
-
 absl::Duration DurableShard::RequestPatience(uint32_t segment) const {
   // Each of the shards may have requested a snapshot from it, and the member sends them one by one.
   const uint64_t shards = layout_.options().shard_count;
-  return kRequestPatience + TimeOnSlowLink(shards * ModelBytes(segment));
+  return kRequestPatience +
+         TimeOnSlowLink(shards * ModelBytes(layout_, segment, options_.model_arrays));
 }
 
 absl::Status DurableShard::WriteState(uint32_t segment) {
   const SegmentSnapshot snapshot = aggregator_->Export(segment);
   LONGWAVE_ASSIGN_OR_RETURN(Buffer content, EncodeStateContent(std::span(&snapshot, 1)));
   const SnapshotKey key{SnapshotKind::kState, segment, 1, snapshot.open_round};
-  Progress& progress = ProgressOf(segment);
+  SegmentProgress& progress = ProgressOf(segment);
   // E hardly compresses.
   LONGWAVE_RETURN_IF_ERROR(
       store_->snapshots().Write(key, progress.replay_from, std::move(content), Compression::kNone));
@@ -112,37 +97,9 @@ absl::Status DurableShard::WriteModel(const SnapshotRequests::Held& held) {
   return absl::OkStatus();
 }
 
-std::optional<uint64_t> DurableShard::LogNeededFrom() const {
-  struct Kept {
-    size_t count = 0;
-    uint64_t replay_from = ~uint64_t{0};
-  };
-  std::vector<Kept> states(segment_count_);
-  std::vector<Kept> models(segment_count_);
-  for (const SnapshotHeader& header : store_->snapshots().All()) {
-    if (header.key.kind == SnapshotKind::kStart) continue;  // needed only while the log is complete
-    auto& kept = header.key.kind == SnapshotKind::kState ? states : models;
-    for (uint32_t i = 0; i < header.key.segment_count; ++i) {
-      if (!IsMine(header.key.first_segment + i)) continue;
-      Kept& of_segment = kept[header.key.first_segment + i - first_segment_];
-      ++of_segment.count;
-      of_segment.replay_from = std::min(of_segment.replay_from, header.replay_from);
-    }
-  }
-  uint64_t from = ~uint64_t{0};
-  const auto cover = [&](const std::vector<Kept>& kept) {
-    for (const Kept& each : kept) {
-      if (each.count < kSnapshotsKept) return false;  // a single one may be damaged
-      from = std::min(from, each.replay_from);
-    }
-    return true;
-  };
-  if (!cover(states) || (options_.can_catch_up && !cover(models))) return std::nullopt;
-  return from;
-}
-
 absl::Status DurableShard::DropLog() {
-  const std::optional<uint64_t> from = LogNeededFrom();
+  const std::optional<uint64_t> from =
+      LogNeededFrom(store_->snapshots(), Segments(), options_.can_catch_up);
   DeltaLog& log = store_->log();
   if (!from.has_value() || !log.CanDrop(*from)) return absl::OkStatus();
   if (membership_sequence_ < *from && membership_.epoch > 0) {

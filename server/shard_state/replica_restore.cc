@@ -57,6 +57,7 @@ std::optional<ReplicaRestore::Choice> ReplicaRestore::Due(const std::vector<uint
     if (named == round) there.push_back(worker);
   }
   choice_ = {round, there[turn_++ % there.size()]};
+  requested_.emplace(choice_->worker, round);
   due_ = now + kPatience;
   return choice_;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -49,6 +51,11 @@ class ReplicaRestore {
   std::optional<Choice> Due(const std::vector<uint32_t>& awaited, absl::Time now);
   // The last request; nullopt: none yet.
   const std::optional<Choice>& choice() const { return choice_; }
+  // The worker has or had the request for this round: the earlier one may answer after the later.
+  // Nothing confirms a restored snapshot, so no other member's counts.
+  bool Expects(uint32_t worker, uint32_t round) const {
+    return choice_.has_value() && choice_->round == round && requested_.contains({worker, round});
+  }
   // GiveUntil replaces kPatience for the last request. GiveAtMostUntil only shortens the wait.
   void GiveUntil(absl::Time until) { due_ = until; }
   void GiveAtMostUntil(absl::Time until) { due_ = std::min(due_, until); }
@@ -63,6 +70,7 @@ class ReplicaRestore {
   absl::Time due_ = absl::InfiniteFuture();
   absl::Time hear_at_ = absl::InfiniteFuture();  // the time of the next questions
   std::optional<Choice> choice_;
+  std::set<std::pair<uint32_t, uint32_t>> requested_;  // all choices: worker, round
   uint32_t turn_;
   uint32_t at_least_;
 };

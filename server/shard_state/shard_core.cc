@@ -57,10 +57,10 @@ void ShardCore::SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now
 ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
   const auto& [header, payload] = frame.frame;
   const FrameName name = header;
-  last_frame_ = now;
   ++batch_frames_;
   batch_bytes_ += payload.size();
   Worker* const worker = FindMember(name, name.worker);
+  if (worker != nullptr) last_frame_ = now;
   Taken taken{.is_strangers = worker == nullptr};
   const uint32_t taken_before = worker == nullptr ? 0 : Hear(*worker, frame);
   const auto step = [&](const ShardEvent& event) {

@@ -12,10 +12,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/link/peer_frame.h"
 #include "common/link/sealed_frame.h"
-#include "common/wire/control.h"
-#include "common/wire/shard_report.h"
+#include "longwave/v1/shard.records.h"
 #include "server/shard/pacer.h"
 #include "server/shard/worker_connections.h"
 #include "server/shard_state/durable_shard.h"
@@ -95,7 +95,7 @@ class ShardCore {
   std::vector<WorkerLinkReport> links() const;  // of the members, by worker
   bool IsMember(uint32_t worker) const { return workers_.contains(worker); }
   const Membership& membership() const { return membership_; }
-  absl::Time last_frame() const { return last_frame_; }  // InfinitePast: none yet
+  absl::Time last_frame() const { return last_frame_; }  // of a member; InfinitePast: none yet
   uint64_t unsent_count() const { return unsent_; }      // dropped frames
   DurableShard& shard() { return *shard_; }
   const DurableShard& shard() const { return *shard_; }

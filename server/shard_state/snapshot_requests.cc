@@ -36,7 +36,7 @@ void SnapshotRequests::WaitAgain(Wanted& wanted) {
 
 void SnapshotRequests::PutOff(Wanted& wanted, uint32_t open_round) {
   WaitAgain(wanted);
-  wanted.expects = false;
+  wanted.expected_of.clear();
   ++wanted.failures;
   const uint64_t from = uint64_t{open_round} + RoundsPutOff(wanted.failures, put_off_max_);
   wanted.from_round = static_cast<uint32_t>(std::min<uint64_t>(from, kRoundNever));
@@ -94,7 +94,7 @@ std::vector<SnapshotRequests::Request> SnapshotRequests::Due(
       worker = members[next->turn++ % members.size()];
     } while (std::ranges::find(asked, worker) != asked.end());
     next->asked = {segment, of_start_ ? 0 : open_round(segment), worker};
-    next->expects = true;
+    next->expected_of.insert(worker);
     next->until = now + next->patience;
     asked.push_back(worker);
     requests.push_back(*next->asked);
@@ -108,14 +108,15 @@ absl::Time SnapshotRequests::NextDue() const {
   return due;
 }
 
-bool SnapshotRequests::IsOpen(uint32_t segment) const {
+bool SnapshotRequests::IsOpen(uint32_t segment, uint32_t worker) const {
   const auto found = wanted_.find(segment);
-  return found != wanted_.end() && found->second.expects && !found->second.held.has_value();
+  return found != wanted_.end() && found->second.expected_of.contains(worker) &&
+         !found->second.held.has_value();
 }
 
 void SnapshotRequests::Hold(Held held, absl::Time now) {
-  LONGWAVE_CHECK(IsOpen(held.segment));
-  Wanted& wanted = wanted_[held.segment];
+  Wanted& wanted = wanted_.at(held.segment);
+  LONGWAVE_CHECK(!wanted.held.has_value());
   wanted.asked.reset();
   wanted.until = now + hash_check_patience_;
   wanted.held = std::move(held);

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 
@@ -25,7 +26,8 @@ namespace longwave {
 //                or its patience ends, the segment waits for its next turn, and the next member
 //                gets the request. A late snapshot of the earlier member still counts, and so does
 //                a later round than requested, since a member that got the request late has that
-//                one.
+//                one. A snapshot of a member without a request does not, since one that sends
+//                useless ones unasked could put every request off for ever.
 //   unconfirmed  The shard holds a snapshot until its hash check, for hash_check_patience at most.
 //
 // A useless snapshot (unreadable, different, or without a hash check) costs as much as a useful
@@ -68,9 +70,9 @@ class SnapshotRequests {
   void MembersChanged() { look_again_ = true; }
   void RoundOpened(uint32_t segment, uint32_t round);
 
-  // A snapshot of this segment is useful: one was requested and none is held.
-  bool IsOpen(uint32_t segment) const;
-  // IsOpen must be true.
+  // A snapshot of this segment by this worker is useful: it was requested and none is held.
+  bool IsOpen(uint32_t segment, uint32_t worker) const;
+  // IsOpen must be true of its sender.
   void Hold(Held held, absl::Time now);
   // The worker's snapshot is useless. Ignored if it is older than the request (a copy, say).
   void Refuse(const Request& what, uint32_t open_round);
@@ -89,7 +91,7 @@ class SnapshotRequests {
     uint32_t from_round = 0;  // no request before it
     uint32_t failures = 0;    // since the last confirmed one
     std::optional<Request> asked;
-    bool expects = false;                       // a requested snapshot may still come
+    std::set<uint32_t> expected_of;             // workers whose snapshot may still come
     absl::Time until = absl::InfiniteFuture();  // end of the member's or hash check's patience
     std::optional<Held> held;
   };

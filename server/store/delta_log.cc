@@ -170,11 +170,10 @@ absl::Status DeltaLog::Drop(uint64_t sequence) {
 absl::StatusOr<std::shared_ptr<const std::vector<std::byte>>> DeltaLog::Read(const File& file,
                                                                              uint64_t offset,
                                                                              uint64_t bytes) const {
-  if (file.reader == nullptr) {
-    LONGWAVE_ASSIGN_OR_RETURN(file.reader, files_->OpenToRead(PathOf(file.header.file)));
-  }
+  // Opened for each read: a shard may have thousands of files, more than descriptors.
+  LONGWAVE_ASSIGN_OR_RETURN(const auto reader, files_->OpenToRead(PathOf(file.header.file)));
   auto content = std::make_shared<std::vector<std::byte>>(bytes);
-  LONGWAVE_RETURN_IF_ERROR(file.reader->ReadAt(offset, *content));
+  LONGWAVE_RETURN_IF_ERROR(reader->ReadAt(offset, *content));
   return content;
 }
 

@@ -32,7 +32,6 @@ struct DeltaLogOptions {
 
 // The result of opening a log.
 struct LogRecovery {
-  uint64_t records = 0;
   uint64_t first_sequence = 0;  // of the oldest record
   uint64_t next_sequence = 0;   // of the next record
   uint64_t cut_bytes = 0;       // of a torn tail
@@ -105,7 +104,6 @@ class DeltaLog {
   struct File {
     LogFileHeader header;
     uint64_t bytes = 0;  // header and durable records
-    mutable std::unique_ptr<ReadableFile> reader;
   };
   struct Place {  // of a merged record
     uint32_t file = 0;

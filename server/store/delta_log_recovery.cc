@@ -30,7 +30,6 @@ absl::Status DeltaLog::Recover() {
   }
   recovery_.first_sequence = by_number_.begin()->second.header.first_sequence;
   recovery_.next_sequence = next_sequence_;
-  recovery_.records = next_sequence_ - recovery_.first_sequence;
   return absl::OkStatus();
 }
 

@@ -76,8 +76,6 @@ class FileSystem {
   // Creates the folder and its parents durably, for the owner alone. Succeeds if it exists.
   virtual absl::Status CreateFolder(const std::string& folder) = 0;
   virtual absl::Status SyncFolder(const std::string& folder) = 0;
-  // Bytes that an ordinary process may still write to the disk of `path`, which exists.
-  virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
 
   // Creates the file if need be. Unavailable: this or another process holds the lock.
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;

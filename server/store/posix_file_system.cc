@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
@@ -26,21 +27,6 @@ constexpr size_t kSettleChunkBytes = 1 << 20;
 absl::Status Failed(int error, absl::string_view what, absl::string_view path) {
   return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", what));
 }
-
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 absl::StatusOr<Descriptor> Open(const std::string& path, int flags, absl::string_view what) {
   int fd = -1;
@@ -235,11 +221,6 @@ class PosixFileSystem final : public FileSystem {
     LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(folder, O_RDONLY | O_DIRECTORY, "open"));
     if (fsync(fd.get()) != 0) return Failed(errno, "sync", folder);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
-    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(path, O_RDONLY, "open"));
-    return FreeBytesOf(fd.get());
   }
 
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {

@@ -42,12 +42,8 @@ class ShardStore {
                                                           const std::string& folder,
                                                           const ShardStoreOptions& options);
 
-  Catalog& catalog() { return *catalog_; }
   DeltaLog& log() { return *log_; }
   SnapshotStore& snapshots() { return *snapshots_; }
-
-  // How often the folder was opened, including this time.
-  uint64_t incarnation() const { return catalog_->contents().incarnation; }
 
  private:
   ShardStore() = default;

@@ -131,15 +131,10 @@ absl::StatusOr<Buffer> PackSnapshotContent(Buffer content, Compression compressi
   return content;
 }
 
-absl::StatusOr<Buffer> UnpackSnapshotContent(const SnapshotHeader& header, Buffer stored,
-                                             uint64_t content_bytes_max) {
+absl::StatusOr<Buffer> UnpackSnapshotContent(const SnapshotHeader& header, Buffer stored) {
   if (stored.size() != header.stored_bytes) {
     return DataLoss("snapshot: content: got ", stored.size(), " bytes, its header says ",
                     header.stored_bytes);
-  }
-  if (header.content_bytes > content_bytes_max) {
-    return ResourceExhausted("snapshot: content: got ", header.content_bytes,
-                             " bytes, wanted at most ", content_bytes_max);
   }
   if (const uint64_t hash = HashContent(stored.bytes()); hash != header.stored_hash) {
     return DataLoss(

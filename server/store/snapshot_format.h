@@ -66,10 +66,8 @@ absl::StatusOr<Buffer> PackSnapshotContent(Buffer content, Compression compressi
                                            SnapshotHeader& header);
 
 // The content of the file's bytes after its header. The hash is checked before decompression, which
-// yields at most header.content_bytes. DataLoss. ResourceExhausted: the content is larger than
-// content_bytes_max.
-absl::StatusOr<Buffer> UnpackSnapshotContent(const SnapshotHeader& header, Buffer stored,
-                                             uint64_t content_bytes_max = kSnapshotContentBytesMax);
+// yields at most header.content_bytes. DataLoss.
+absl::StatusOr<Buffer> UnpackSnapshotContent(const SnapshotHeader& header, Buffer stored);
 
 // XXH3-64 of bytes in parts.
 class ContentHash {

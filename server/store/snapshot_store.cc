@@ -34,6 +34,35 @@ std::string SnapshotName(const SnapshotKey& key) {
                          key.segment_count, key.round, kSuffix);
 }
 
+bool IsSnapshotName(absl::string_view name) { return absl::EndsWith(name, kSuffix); }
+
+absl::StatusOr<SnapshotHeader> ReadSnapshotHeader(FileSystem& files, const std::string& folder,
+                                                  const std::string& name,
+                                                  const StoreIdentity& identity) {
+  const std::string path = JoinPath(folder, name);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
+  std::array<std::byte, kSnapshotHeaderBytes> head;
+  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, head));
+  const auto header = DecodeSnapshotHeader(head);
+  if (!header.ok()) return Prefixed(path, header.status());
+  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity));
+  if (SnapshotName(header->key) != name) {
+    return DataLoss(path, ": is named so, but is ", SnapshotName(header->key));
+  }
+  return *header;
+}
+
+absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder,
+                                    const SnapshotHeader& header) {
+  const std::string path = JoinPath(folder, SnapshotName(header.key));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
+  std::vector<std::byte> stored(header.stored_bytes);
+  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(kSnapshotHeaderBytes, stored));
+  auto content = UnpackSnapshotContent(header, Buffer(std::move(stored)));
+  if (!content.ok()) return Prefixed(path, content.status());
+  return content;
+}
+
 absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(FileSystem* files,
                                                                    std::string folder,
                                                                    const StoreIdentity& identity,
@@ -52,7 +81,7 @@ absl::Status SnapshotStore::Recover() {
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
   for (const std::string& name : names) {
-    if (!absl::EndsWith(name, kSuffix)) continue;
+    if (!IsSnapshotName(name)) continue;
     const auto header = Verify(name);
     if (header.ok()) {
       by_name_[name] = *header;
@@ -81,33 +110,27 @@ absl::Status SnapshotStore::SetAside(const std::string& name, absl::string_view 
 
 absl::StatusOr<SnapshotHeader> SnapshotStore::Verify(const std::string& name) const {
   const std::string path = JoinPath(folder_, name);
+  LONGWAVE_ASSIGN_OR_RETURN(const SnapshotHeader header,
+                            ReadSnapshotHeader(*files_, folder_, name, identity_));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path));
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  std::array<std::byte, kSnapshotHeaderBytes> head;
-  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, head));
-  const auto header = DecodeSnapshotHeader(head);
-  if (!header.ok()) return Prefixed(path, header.status());
-  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity_));
-  if (SnapshotName(header->key) != name) {
-    return DataLoss(path, ": is named so, but is ", SnapshotName(header->key));
-  }
-  if (size != kSnapshotHeaderBytes + header->stored_bytes) {
+  if (size != kSnapshotHeaderBytes + header.stored_bytes) {
     return DataLoss(path, ": got ", size, " bytes, its header says ",
-                    kSnapshotHeaderBytes + header->stored_bytes);
+                    kSnapshotHeaderBytes + header.stored_bytes);
   }
   ContentHash hash;
-  std::vector<std::byte> chunk(std::min<uint64_t>(kVerifyChunkBytes, header->stored_bytes));
+  std::vector<std::byte> chunk(std::min<uint64_t>(kVerifyChunkBytes, header.stored_bytes));
   for (uint64_t at = kSnapshotHeaderBytes; at < size; at += chunk.size()) {
     const auto part = std::span(chunk).first(std::min<uint64_t>(chunk.size(), size - at));
     LONGWAVE_RETURN_IF_ERROR(file->ReadAt(at, part));
     hash.Add(part);
   }
-  if (hash.Digest() != header->stored_hash) {
+  if (hash.Digest() != header.stored_hash) {
     return DataLoss(
         absl::StrFormat("%s: content: hash: its header says %016x, its bytes give %016x", path,
-                        header->stored_hash, hash.Digest()));
+                        header.stored_hash, hash.Digest()));
   }
-  return *header;
+  return header;
 }
 
 absl::Status SnapshotStore::SaveNames() {
@@ -196,20 +219,16 @@ uint64_t SnapshotStore::file_bytes() const {
 
 absl::StatusOr<Buffer> SnapshotStore::Read(const SnapshotKey& key) {
   const std::string name = SnapshotName(key);
-  const std::string path = JoinPath(folder_, name);
   const auto known = by_name_.find(name);
-  if (known == by_name_.end()) return NotFound(path, ": there is no such snapshot");
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path));
-  std::vector<std::byte> stored(known->second.stored_bytes);
-  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(kSnapshotHeaderBytes, stored));
-  auto content = UnpackSnapshotContent(known->second, Buffer(std::move(stored)));
-  if (content.ok()) return content;
-  const absl::Status status = Prefixed(path, content.status());
-  if (IsDamage(status)) {
-    LONGWAVE_RETURN_IF_ERROR(SetAside(name, status.message()));
+  if (known == by_name_.end()) {
+    return NotFound(JoinPath(folder_, name), ": there is no such snapshot");
+  }
+  absl::StatusOr<Buffer> content = ReadSnapshot(*files_, folder_, known->second);
+  if (IsDamage(content.status())) {
+    LONGWAVE_RETURN_IF_ERROR(SetAside(name, content.status().message()));
     LONGWAVE_RETURN_IF_ERROR(SaveNames());
   }
-  return status;
+  return content;
 }
 
 }  // namespace longwave

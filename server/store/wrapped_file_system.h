@@ -44,9 +44,6 @@ class WrappedFileSystem : public FileSystem {
     return files_->CreateFolder(folder);
   }
   absl::Status SyncFolder(const std::string& folder) override { return files_->SyncFolder(folder); }
-  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
-    return files_->FreeBytes(path);
-  }
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
     return files_->Lock(path);
   }

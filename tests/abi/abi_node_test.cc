@@ -193,7 +193,7 @@ TEST_F(AbiNode, LeavesWithoutAFailureWhereItsRanksAreAtDifferentSteps) {
 // As where a step hangs for longer than the heartbeat timeout: rank 0 leaves, and the others go on.
 TEST_F(AbiNode, HasTheCoordinatorsReasonAtAllRanksWhereTheRunGoesOnWithoutIt) {
   TestRun run(
-      {"run.workers=1", "run.steps=25", "sync.segment_tiles=1", "cluster.heartbeat_timeout_s=1"});
+      {"run.workers=1", "run.steps=25", "sync.segment_tiles=1", "cluster.heartbeat_timeout_s=4"});
   std::string errors[kRanks];
   Run(run.address(), [&](Rank& rank) {
     ASSERT_EQ(rank.joined, LW_OK) << rank.error;

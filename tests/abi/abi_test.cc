@@ -221,6 +221,9 @@ TEST_F(OneMember, SaysWhatWasWrong) {
 
   EXPECT_EQ(lw_step(nullptr, 0, 0), LW_INVALID);
   ASSERT_EQ(Join(), LW_OK) << lw_error();
+  lw_run not_set{.size = size_t{1} << 40};
+  EXPECT_EQ(lw_describe(member_, &not_set), LW_INVALID);
+  EXPECT_STREQ(lw_error(), "lw_run: got size 1099511627776, wanted sizeof of it");
   EXPECT_EQ(lw_step(member_, 0, 0), LW_INVALID);
   EXPECT_THAT(lw_error(), HasSubstr("out of turn, wanted after lw_begin"));
   EXPECT_EQ(lw_finish(member_), LW_INVALID);

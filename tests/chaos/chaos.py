@@ -187,6 +187,7 @@ class Chaos:
         self.harmed = {}  # time of a harmed link by worker, with the newest round then
         self.events = []  # (begin, end, "worker" | "shard" | "coordinator", name)
         self.next = None
+        self.without_target_s = 0  # for which the act that was due had none
         self.deck = []  # shuffled acts, each as often as its count
         self.starts = collections.Counter()  # of nodes that came back, by ranks
         self.node_ends = {what: [] for what in NODE_BARS_S}  # seconds from an act to the node's own end
@@ -259,6 +260,7 @@ class Chaos:
         if not group:
             return  # the act stays on top until it has a target
         act = self.deck.pop()
+        self.without_target_s += now() - self.next
         self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
         target = self.rng.choice(group)
         self.counts[f"{act.what} {act.whom}"] += 1
@@ -485,7 +487,7 @@ def report_links(options, progress, chaos):
     seconds = chaos.ended - chaos.began
     if options.flip_every:
         idle = [name for name, link in cluster.proxies.links.items() if link.flip_every is not None and
-                flips[name] < seconds / options.flip_every / INTERVALS_MAX and "nobody" not in name]
+                flips[name] < seconds // (options.flip_every * INTERVALS_MAX) and "nobody" not in name]
         if not flips or idle:
             wrong.append(f"no flips, or too few, on {', '.join(idle) or 'any link'}")
     downs = []
@@ -596,7 +598,7 @@ def main(arguments):
                     wrong.append(f"validation loss {loss:.4f}, quiet {quiet:.4f}")
             if chaos.acts:
                 acted += sum(chaos.counts.values())
-                acted_for += chaos.ended - chaos.began
+                acted_for += chaos.ended - chaos.began - chaos.without_target_s
             left -= chaos.ended - chaos.began if not wrong else left
             print(f"chaos: run {number} took {now() - begin:.0f} s", flush=True)
         if acted < acted_for / options.interval / INTERVALS_MAX:

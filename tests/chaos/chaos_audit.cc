@@ -105,11 +105,9 @@ absl::StatusOr<std::vector<float>> ReadFloats(FileSystem& files, const std::stri
 // The checkpoint in a folder, of all ranks.
 absl::StatusOr<Checkpoint> ReadNode(FileSystem& files, const std::string& folder,
                                     const Layout& layout) {
-  const CheckpointShape shape = ShapeOf(layout);
-  LONGWAVE_ASSIGN_OR_RETURN(Checkpoint first, ReadCheckpoint(files, folder + "/checkpoint", shape));
-  LONGWAVE_ASSIGN_OR_RETURN(std::vector<Checkpoint> parts,
-                            ReadParts(files, folder, std::move(first), shape));
-  return PartOf(std::move(parts), layout, NodeRank{});
+  LONGWAVE_ASSIGN_OR_RETURN(Checkpoint first,
+                            ReadCheckpoint(files, folder + "/checkpoint", ShapeOf(layout)));
+  return ReadPart(files, folder, std::move(first), layout, NodeRank{});
 }
 
 absl::StatusOr<uint64_t> Audit(const std::string& run) {

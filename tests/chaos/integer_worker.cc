@@ -102,7 +102,8 @@ class IntegerLoop final : public TrainingLoop {
     }
     if (is_first()) {
       const auto last =
-          parts_.folder->Read(parts_.run, parts_.name, parts_.worker, ShapeOf(model_.layout));
+          ReadLastCheckpoint(*parts_.folder->files(), parts_.folder->path(), parts_.run,
+                             parts_.name, parts_.worker, ShapeOf(model_.layout));
       if (last.ok() && last->has_value() && (*last)->stale) journal_->Say("dropped");
     }
     parts_.loop = this;

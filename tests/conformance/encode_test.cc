@@ -124,6 +124,7 @@ TEST_P(EncodeConformance, GivesTheSameBitsWhateverTheThreads) {
 // Given the same coefficients, selection, quantization and packing are bit-exact on every backend;
 // and the stages give the same coefficients. So here whole payloads are equal.
 TEST_P(EncodeConformance, GivesTheBitsOfTheGenericCpu) {
+  const WithStages stages;
   for (const Case& c : AllCases()) {
     SCOPED_TRACE(c.name);
     const Layout layout = LayoutOf(c.tiling);

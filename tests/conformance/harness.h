@@ -11,6 +11,7 @@
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/run_transform.h"
 #include "kernels/ops.h"
 
 namespace longwave::conformance {
@@ -26,6 +27,12 @@ void PrintTo(const Backend& backend, std::ostream* out);
 std::vector<Backend> Backends();
 const KernelOps& Reference();
 const KernelOps& GenericCpu();
+
+// In its scope the CUDA backend transforms runs by its own stages, which have the CPU's bits.
+struct WithStages {
+  WithStages() { cuda::SetRunTransform(cuda::RunTransform::kStages); }
+  ~WithStages() { cuda::SetRunTransform(cuda::RunTransform::kFft); }
+};
 
 // A suite for every backend. A test skips, with the reason, if the backend is absent.
 class Conformance : public testing::TestWithParam<Backend> {

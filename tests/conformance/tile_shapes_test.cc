@@ -97,6 +97,7 @@ bool SameBits(const std::vector<float>& x, const std::vector<float>& y) {
 
 void ExpectCpuBits(const KernelOps& ops, const Layout& layout, const Arrays& arrays,
                    const EncodeSetting& setting) {
+  const WithStages stages;
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
     const Encoded got = EncodeArrays(ops, layout, s, arrays, setting);
     const Encoded wanted = EncodeArrays(GenericCpu(), layout, s, arrays, setting);

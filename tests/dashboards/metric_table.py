@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 # The labels on every page: the run, and the name of a shard or worker. Prometheus adds the target's labels.
 PAGE_LABELS = {"coordinator": {"run"}, "shard": {"run", "shard"}, "worker": {"run", "worker"}}
 PAGE_LABELS["every"] = PAGE_LABELS["shard"] | PAGE_LABELS["worker"]
-FOUND_LABELS = {"cluster", "namespace", "pod", "instance"}
+FOUND_LABELS = {"cluster", "namespace", "pod", "instance", "process"}
 _PARTS = {"The coordinator": "coordinator", "A shard": "shard", "A worker": "worker",
           "Every process": "every"}
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/run_transform.h"
 #include "kernels/ops.h"
+#include "tests/emulation/device_memory.h"
 #include "tests/emulation/runtime.h"
 #include "tests/emulation/testing.h"
 #include "tests/support/replaced_new.h"
@@ -110,6 +110,23 @@ class Worker {
     EXPECT_TRUE(Ops().memory().ok());
   }
 
+  // Encodes the first segment with ever more of the device's memory. Returns the tries.
+  int EncodeInLittleMemory() {
+    const size_t all = emulation::device_bytes_max;
+    emulation::device_bytes_max = emulation::AllocatedDeviceBytes();
+    int tries = 1;
+    for (; true; ++tries, emulation::device_bytes_max += 512) {
+      const absl::Status status = TryEncode({}, 0);
+      if (status.ok()) break;
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+      EXPECT_NE(status.message().find(" bytes"), std::string::npos) << status;
+      if (testing::Test::HasFailure()) break;
+    }
+    emulation::device_bytes_max = all;
+    Finish({}, 0);
+    return tries;
+  }
+
  private:
   static LayoutOptions Options(uint32_t segment_tiles) {
     LayoutOptions options;
@@ -122,7 +139,7 @@ class Worker {
     return values;
   }
 
-  void Encode(const Exec& exec, uint32_t segment) {
+  absl::Status TryEncode(const Exec& exec, uint32_t segment) {
     EncodeArgs args;
     args.layout = &layout_;
     args.segment = segment;
@@ -134,8 +151,9 @@ class Worker {
     args.payload = payloads_[segment];
     args.report = &report_;
     args.slot = segment % kEncodeSlots;
-    EXPECT_TRUE(Ops().encode(exec, args).ok());
+    return Ops().encode(exec, args);
   }
+  void Encode(const Exec& exec, uint32_t segment) { EXPECT_TRUE(TryEncode(exec, segment).ok()); }
   void Finish(const Exec& exec, uint32_t segment) {
     EXPECT_TRUE(Ops().finish(exec, segment % kEncodeSlots).ok());
     EXPECT_EQ(report_.nonfinite_tile, EncodeReport::kNone);
@@ -206,15 +224,20 @@ TEST(CudaBackend, AllocatesNothingInSteadyState) {
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
-// With runs of 4096 by way of an FFT.
+// Runs of 4096 take the way of an FFT.
 TEST(CudaBackend, AllocatesNothingInSteadyStateOfAnFft) {
-  cuda::SetRunTransform(cuda::RunTransform::kFft);
   Worker worker({{"a", {4096}}}, 1, {Selection::kTopK, ValueCodec::kInt2, 64});
   worker.Sync({});
   const Counts before;
   worker.Sync({});
   EXPECT_EQ(Since(before), "");
-  cuda::SetRunTransform(cuda::RunTransform::kStages);
+}
+
+TEST(CudaBackend, SaysWhatItWantsOfADeviceWithoutMemoryAndGoesOnWithIt) {
+  // Of tiles and lengths that no other test has.
+  Worker worker({{"a", {90, 90}}, {"b", {4097}}}, 8, {Selection::kTopK, ValueCodec::kInt4, 70});
+  EXPECT_GT(worker.EncodeInLittleMemory(), 3);
+  worker.Sync({});
 }
 
 // Shows that the counters count.

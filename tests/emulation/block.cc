@@ -153,7 +153,7 @@ void Block::Run(const Grid& grid) {
 }
 
 void Block::RunOne() {
-  shared_.BeginBlock(grid_->dynamic_shared_bytes);
+  shared_.BeginBlock();
   at_barrier_ = ended_ = votes_ = 0;
   for (std::vector<Meeting>& warp : warps_) warp.clear();
   for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].state = State::kRunnable;
@@ -339,8 +339,6 @@ uint32_t Lane() { return running->current() % kWarpLanes; }
 void* SharedObject(const void* key, size_t bytes, size_t alignment) {
   return running->shared().Object(key, bytes, alignment);
 }
-
-void* DynamicShared() { return running->shared().dynamic(); }
 
 std::string Text(const Where& where) {
   const std::string file = where.file == nullptr ? "" : where.file;

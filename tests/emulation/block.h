@@ -19,7 +19,6 @@ namespace longwave::emulation {
 // arrive is refused by name instead of waiting for ever.
 struct Grid {
   dim3 blocks, threads;
-  size_t dynamic_shared_bytes = 0;
   const std::function<void()>* thread = nullptr;  // the kernel with its arguments
 };
 void Run(const Grid& grid);
@@ -46,10 +45,8 @@ const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value,
 uint32_t Lane();
 
 // The block's object of a declaration in the source; `key` is equal for all its threads. Filled
-// with 0xff at first, like the dynamic part, since the initial content of shared memory is
-// undefined.
+// with 0xff at first, since the initial content of shared memory is undefined.
 void* SharedObject(const void* key, size_t bytes, size_t alignment);
-void* DynamicShared();
 
 }  // namespace longwave::emulation
 

@@ -20,7 +20,7 @@ TEST(EmulatedBlock, RunsEveryThreadOfEveryBlockOnce) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<unsigned> visits(std::vector<unsigned>(6 * 40, 0));
-    RunKernel(CountVisits, dim3(2, 3), dim3(10, 4), 0, visits.data());
+    RunKernel(CountVisits, dim3(2, 3), dim3(10, 4), visits.data());
     EXPECT_EQ(visits.Read(), std::vector<unsigned>(6 * 40, 1));
   }
 }
@@ -37,7 +37,7 @@ TEST(EmulatedBlock, BarriersCountAndCombineThePredicatesOfAllThreads) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<int> out(40);
-    RunKernel(Votes, 1, 40, 0, out.data());
+    RunKernel(Votes, 1, 40, out.data());
     EXPECT_EQ(out.Read(), std::vector<int>(40, 14 * 10000 + 1000 + 10));
   }
 }
@@ -58,7 +58,7 @@ TEST(EmulatedWarp, ShufflesGiveTheLaneThatCudaNamesOrOnesOwn) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<double> out(224);
-    RunKernel(Shuffles, 1, 32, 0, out.data());
+    RunKernel(Shuffles, 1, 32, out.data());
     const std::vector<double> got = out.Read();
     for (int lane = 0; lane < 32; ++lane) {
       const int wanted[] = {5,
@@ -99,7 +99,7 @@ TEST(EmulatedWarp, VotesAndReductionsAreOverTheLanesOfTheMask) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<unsigned> out(64);
-    RunKernel(Collectives, 1, 64, 0, out.data());
+    RunKernel(Collectives, 1, 64, out.data());
     const std::vector<unsigned> got = out.Read();
     for (unsigned t = 0; t < 64; ++t) {
       EXPECT_EQ(got[t], t % 32 < 12 ? 0x222u * 16 + 8 + 4 : 1u) << t;
@@ -129,7 +129,7 @@ TEST(EmulatedBlock, ScanOverWarpsAndSharedMemoryGivesTheSums) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<unsigned> from(in), out(256);
-    RunKernel(Scan, 1, 256, 0, from.data(), out.data());
+    RunKernel(Scan, 1, 256, from.data(), out.data());
     EXPECT_EQ(out.Read(), wanted);
   }
 }
@@ -144,7 +144,7 @@ TEST(EmulatedBlock, AtomicsReturnWhatWasThereAndLoseNothing) {
   const DeviceArray<unsigned> next(std::vector<unsigned>{0}), tickets(96);
   const DeviceArray<float> sum(std::vector<float>{0});
   const DeviceArray<int> largest(std::vector<int>{-1000});
-  RunKernel(TakeTickets, 2, 48, 0, next.data(), tickets.data(), sum.data(), largest.data());
+  RunKernel(TakeTickets, 2, 48, next.data(), tickets.data(), sum.data(), largest.data());
   std::vector<unsigned> got = tickets.Read(), wanted(96);
   std::sort(got.begin(), got.end());
   std::iota(wanted.begin(), wanted.end(), 0);
@@ -155,19 +155,15 @@ TEST(EmulatedBlock, AtomicsReturnWhatWasThereAndLoseNothing) {
 
 __global__ void ReadBeforeWriting(unsigned* out) {
   LONGWAVE_SHARED(unsigned[4], fixed);
-  LONGWAVE_DYNAMIC_SHARED(unsigned, given);
-  if (threadIdx.x == 0) {
-    out[2 * blockIdx.x] = fixed[3];
-    out[2 * blockIdx.x + 1] = given[2];
-  }
+  if (threadIdx.x == 0) out[blockIdx.x] = fixed[3];
   __syncthreads();
-  if (threadIdx.x == 1) fixed[3] = given[2] = 7;
+  if (threadIdx.x == 1) fixed[3] = 7;
 }
 
 TEST(EmulatedBlock, SharedMemoryBeginsUndefinedInEveryBlock) {
-  const DeviceArray<unsigned> out(6);
-  RunKernel(ReadBeforeWriting, 3, 2, 12, out.data());
-  EXPECT_EQ(out.Read(), std::vector<unsigned>(6, kUndefinedWord));
+  const DeviceArray<unsigned> out(3);
+  RunKernel(ReadBeforeWriting, 3, 2, out.data());
+  EXPECT_EQ(out.Read(), std::vector<unsigned>(3, kUndefinedWord));
 }
 
 // Neighbours: from below, and without the barrier that this needs.
@@ -184,9 +180,9 @@ TEST(EmulatedBlock, AnOrderShowsAMissingBarrier) {
   for (const ThreadOrder order : ThreadOrders()) {
     const WithOrder with(order);
     const DeviceArray<unsigned> right(64), wrong(64);
-    RunKernel(TakeFromBelow, 1, 64, 0, true, right.data());
+    RunKernel(TakeFromBelow, 1, 64, true, right.data());
     EXPECT_EQ(right.Read(), wanted);
-    RunKernel(TakeFromBelow, 1, 64, 0, false, wrong.data());
+    RunKernel(TakeFromBelow, 1, 64, false, wrong.data());
     if (order.kind == ThreadOrder::Kind::kAscending) {
       EXPECT_EQ(wrong.Read(), wanted) << "the order that hides it";
     } else {
@@ -226,26 +222,24 @@ __global__ void TwoOperations(int* out) {
 
 TEST(EmulatedBlockDeathTest, RefusesWaitsThatCannotEnd) {
   const DeviceArray<int> out(64);
-  EXPECT_DEATH(RunKernel(LeaveBeforeTheBarrier, 1, 64, 0),
+  EXPECT_DEATH(RunKernel(LeaveBeforeTheBarrier, 1, 64),
                "thread 0 is at the barrier of block_test.cc:[0-9]+, thread 20 has ended");
-  EXPECT_DEATH(RunKernel(BarriersApart, 1, 64, 0),
+  EXPECT_DEATH(RunKernel(BarriersApart, 1, 64),
                "thread 0 is at the barrier of .*, thread 32 at that of ");
-  EXPECT_DEATH(RunKernel(LeaveBeforeTheShuffle, 1, 32, 0, out.data()),
+  EXPECT_DEATH(RunKernel(LeaveBeforeTheShuffle, 1, 32, out.data()),
                "thread 0 is at __shfl_sync of .* with the mask 0xffffffff, thread 9 has ended");
-  EXPECT_DEATH(RunKernel(HalfAtTheBarrier, 1, 32, 0, ~0u),
+  EXPECT_DEATH(RunKernel(HalfAtTheBarrier, 1, 32, ~0u),
                "thread 0 is at __syncwarp of .*, thread 16 is at the barrier");
-  EXPECT_DEATH(RunKernel(OutsideTheMask, 1, 16, 0), "the mask leaves out lane 0, which calls");
-  EXPECT_DEATH(RunKernel(HalfAtTheBarrier, 1, 16, 0, ~0u), "the warp has 16 lanes only");
-  EXPECT_DEATH(RunKernel(TwoOperations, 1, 32, 0, out.data()), "with lanes in common");
+  EXPECT_DEATH(RunKernel(OutsideTheMask, 1, 16), "the mask leaves out lane 0, which calls");
+  EXPECT_DEATH(RunKernel(HalfAtTheBarrier, 1, 16, ~0u), "the warp has 16 lanes only");
+  EXPECT_DEATH(RunKernel(TwoOperations, 1, 32, out.data()), "with lanes in common");
 }
 
-__global__ void WriteShared(int fixed_at, int dynamic_at) {
+__global__ void WriteShared(int at) {
   LONGWAVE_SHARED(unsigned[5], fixed);
-  LONGWAVE_DYNAMIC_SHARED(unsigned, given);
   unsigned* const plain =
       fixed;  // of unknown bounds, or a sanitizer asks before the memory is touched
-  plain[fixed_at] = 1;
-  given[dynamic_at] = 1;
+  plain[at] = 1;
 }
 __global__ void WriteGlobal(float* array, int at) { array[at] = 1; }
 __global__ void Recurse(volatile int* depth) {
@@ -255,28 +249,24 @@ __global__ void Recurse(volatile int* depth) {
 }
 
 TEST(EmulatedBlockDeathTest, RefusesToTouchWhatIsNotTheBlocks) {
-  RunKernel(WriteShared, 1, 1, 20, 4, 4);
+  RunKernel(WriteShared, 1, 1, 4);
   const char* const poisoned = "use-after-poison";
-  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 5, 0),
+  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 5),
                kAddressSanitizer ? poisoned : "20 bytes from the begin of a shared object of 20");
-  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, 5),
-               kAddressSanitizer ? poisoned : "0 bytes past the end of the 20 bytes of dynamic");
-  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, 400),
-               kAddressSanitizer ? poisoned : "bytes past the end of the 20 bytes of dynamic");
-  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, -1),
-               kAddressSanitizer ? poisoned : "4 bytes before the dynamic");
+  EXPECT_DEATH(RunKernel(WriteShared, 1, 1, -1),
+               kAddressSanitizer ? poisoned : "before the shared objects");
 
   const DeviceArray<float> array(64);  // the array ends with its page
-  RunKernel(WriteGlobal, 1, 1, 0, array.data(), 63);
-  EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, array.data(), 64),
+  RunKernel(WriteGlobal, 1, 1, array.data(), 63);
+  EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, array.data(), 64),
                kAddressSanitizer ? poisoned : "0 bytes past the end of 256 bytes of device memory");
-  EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, array.data(), -1100),
+  EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, array.data(), -1100),
                kAddressSanitizer ? poisoned : "4400 bytes before the begin of 256 bytes");
 }
 
 TEST(EmulatedBlockDeathTest, RefusesAStackThatOverflows) {
   const DeviceArray<int> depth(std::vector<int>{1});
-  EXPECT_DEATH(RunKernel(Recurse, 1, 1, 0, static_cast<volatile int*>(depth.data())),
+  EXPECT_DEATH(RunKernel(Recurse, 1, 1, static_cast<volatile int*>(depth.data())),
                kAddressSanitizer ? "stack-overflow|SEGV" : "past the end of the thread's stack");
 }
 

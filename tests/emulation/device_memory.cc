@@ -151,8 +151,8 @@ void CatchFaults() {
 void* Allocate(MemoryKind kind, size_t bytes) {
   CatchFaults();
   const size_t page = PageBytes();
-  if (bytes > kDeviceBytes ||
-      (kind == MemoryKind::kDevice && bytes > kDeviceBytes - device_bytes)) {
+  if (bytes > device_bytes_max ||
+      (kind == MemoryKind::kDevice && bytes > device_bytes_max - device_bytes)) {
     return nullptr;
   }
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;

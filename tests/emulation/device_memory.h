@@ -28,7 +28,7 @@ Place PlaceOf(const void* address);
 // Whether the number is an address of the process's other memory: code, stack, heap.
 bool IsHostAddress(uintptr_t number);
 
-inline constexpr size_t kDeviceBytes = size_t{16} << 30;
+inline size_t device_bytes_max = size_t{16} << 30;
 size_t AllocatedDeviceBytes();
 
 // Opens the device's memory: all of it, or the allocations of one or two addresses. (Changing the

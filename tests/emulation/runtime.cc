@@ -51,13 +51,7 @@ cudaError_t Record(cudaError_t error) {
   return error;
 }
 
-// The dynamic shared memory that cudaFuncSetAttribute allowed a kernel beyond the default.
-std::map<const void*, size_t>& DynamicLimits() {
-  static auto* const limits = new std::map<const void*, size_t>;
-  return *limits;
-}
-
-cudaError_t CheckShape(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes) {
+cudaError_t CheckShape(dim3 grid, dim3 block) {
   constexpr unsigned kGridMax[3] = {0x7fffffff, 65535, 65535};
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kGridMax[0] || grid.y > kGridMax[1] ||
       grid.z > kGridMax[2]) {
@@ -67,11 +61,7 @@ cudaError_t CheckShape(const void* kernel, dim3 grid, dim3 block, size_t dynamic
       uint64_t{block.x} * block.y * block.z > kBlockThreadsMax) {
     return cudaErrorInvalidConfiguration;
   }
-  const auto found = DynamicLimits().find(kernel);
-  const size_t limit = found == DynamicLimits().end()
-                           ? SharedMemory::kStaticBytesMax
-                           : std::max(SharedMemory::kStaticBytesMax, found->second);
-  return dynamic_shared_bytes > limit ? cudaErrorInvalidValue : cudaSuccess;
+  return cudaSuccess;
 }
 
 // The permissions and the time of a copy.
@@ -194,15 +184,15 @@ const ErrorText& TextOf(cudaError_t error) {
 
 }  // namespace
 
-cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                          cudaStream_t stream, std::function<void()> thread) {
+cudaError_t EnqueueKernel(dim3 grid, dim3 block, cudaStream_t stream,
+                          std::function<void()> thread) {
   const Session session;
   if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
-  const cudaError_t error = CheckShape(kernel, grid, block, dynamic_shared_bytes);
+  const cudaError_t error = CheckShape(grid, block);
   if (error != cudaSuccess) return Record(error);
   Streams().Enqueue(stream, [=] {
     const DeviceAccess access;
-    Run({grid, block, dynamic_shared_bytes, &thread});
+    Run({grid, block, &thread});
   });
   return cudaSuccess;
 }
@@ -253,8 +243,8 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   const Session session;
-  *total = emulation::kDeviceBytes;
-  *free = emulation::kDeviceBytes - emulation::AllocatedDeviceBytes();
+  *total = emulation::device_bytes_max;
+  *free = emulation::device_bytes_max - emulation::AllocatedDeviceBytes();
   return cudaSuccess;
 }
 
@@ -384,14 +374,4 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Session session;
   if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
   return Streams().IsDone(event) ? cudaSuccess : cudaErrorNotReady;
-}
-
-cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  const Session session;
-  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || static_cast<size_t>(value) > emulation::SharedMemory::kBytesMax) {
-    return Record(cudaErrorInvalidValue);
-  }
-  emulation::DynamicLimits()[kernel] = static_cast<size_t>(value);
-  return cudaSuccess;
 }

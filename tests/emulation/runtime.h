@@ -29,8 +29,7 @@ namespace longwave::emulation {
 // Not emulated: time, memory's caches and their order (each thread sees others' writes at once),
 // warps in lock step, more than one device, textures, graphs, cooperative launches.
 
-cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                          cudaStream_t stream, std::function<void()> thread);
+cudaError_t EnqueueKernel(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> thread);
 void CheckKernelArgument(size_t number, const void* argument, size_t bytes);
 
 // Counts of everything created so far, by any caller.

@@ -69,7 +69,7 @@ TEST(EmulatedStreams, ACopyToPinnedMemoryIsNotThereBeforeAWait) {
   const DeviceArray<int> word(std::vector<int>{41});
   const PinnedWord host;
   *host = -5;
-  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, stream, word.data()), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, stream, word.data()), cudaSuccess);
   ASSERT_EQ(ToHost(host.data(), word.data(), stream), cudaSuccess);
   EXPECT_EQ(*host, -5);
   ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
@@ -107,7 +107,7 @@ TEST(EmulatedStreams, PageableMemoryIsReadOrWrittenByTheTimeThatACopyReturns) {
     int host = 20;
     ASSERT_EQ(ToDevice(word.data(), &host, stream), cudaSuccess);
     host = 0;
-    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, stream, word.data()), cudaSuccess);
+    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, stream, word.data()), cudaSuccess);
     ASSERT_EQ(ToHost(&host, word.data(), stream), cudaSuccess);
     EXPECT_EQ(host, 21);
   }
@@ -119,12 +119,12 @@ TEST(EmulatedStreams, EventsOrderTwoStreamsAndWithoutThemOneRunsFirst) {
     const Event done;
     const DeviceArray<int> word(std::vector<int>{3});
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(cuda::Launch(AddOne, 1, 1, 0, first, word.data()), cudaSuccess);
+    EXPECT_EQ(cuda::Launch(AddOne, 1, 1, first, word.data()), cudaSuccess);
     EXPECT_EQ(cudaEventRecord(done, first), cudaSuccess);
     if (wait) {
       EXPECT_EQ(cudaStreamWaitEvent(second, done), cudaSuccess);
     }
-    EXPECT_EQ(cuda::Launch(Double, 1, 1, 0, second, word.data()), cudaSuccess);
+    EXPECT_EQ(cuda::Launch(Double, 1, 1, second, word.data()), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(first), cudaSuccess);
     return word.Read()[0];
@@ -147,9 +147,9 @@ TEST(EmulatedStreams, AnEventIsWaitedForAsItWasRecordedLastBeforeTheWait) {
   ASSERT_EQ(cudaEventQuery(event), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(event, first), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(second, event), cudaSuccess);
-  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, first, word.data()), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, first, word.data()), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(event, first), cudaSuccess);
-  ASSERT_EQ(cuda::Launch(Double, 1, 1, 0, second, word.data()), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(Double, 1, 1, second, word.data()), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(second), cudaSuccess);
   ASSERT_EQ(cudaEventSynchronize(event), cudaSuccess);
   EXPECT_EQ(word.Read(), std::vector<int>{7});
@@ -160,9 +160,9 @@ TEST(EmulatedStreams, TheDefaultStreamIsBetweenAllThatIsNotNonBlocking) {
     const WithOrder with(order);
     const Stream first(cudaStreamDefault), second(cudaStreamDefault);
     const DeviceArray<int> word(std::vector<int>{3});
-    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, first, word.data()), cudaSuccess);
-    ASSERT_EQ(cuda::Launch(Double, 1, 1, 0, nullptr, word.data()), cudaSuccess);
-    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, second, word.data()), cudaSuccess);
+    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, first, word.data()), cudaSuccess);
+    ASSERT_EQ(cuda::Launch(Double, 1, 1, nullptr, word.data()), cudaSuccess);
+    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, second, word.data()), cudaSuccess);
     ASSERT_EQ(cudaStreamSynchronize(second), cudaSuccess);
     EXPECT_EQ(word.Read(), std::vector<int>{9});
   }
@@ -170,8 +170,8 @@ TEST(EmulatedStreams, TheDefaultStreamIsBetweenAllThatIsNotNonBlocking) {
   const Stream aside;
   const DeviceArray<int> word(std::vector<int>{3});
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, nullptr, word.data()), cudaSuccess);
-  ASSERT_EQ(cuda::Launch(Double, 1, 1, 0, aside, word.data()), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(AddOne, 1, 1, nullptr, word.data()), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(Double, 1, 1, aside, word.data()), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(aside), cudaSuccess);
   EXPECT_EQ(word.Read(), std::vector<int>{7});
 }
@@ -182,7 +182,7 @@ TEST(EmulatedStreams, WhoAsksAgainAndAgainIsToldInTheEnd) {
   const Event done;
   const DeviceArray<int> word(std::vector<int>{0});
   for (int i = 0; i < 5; ++i) {
-    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, 0, stream, word.data()), cudaSuccess);
+    ASSERT_EQ(cuda::Launch(AddOne, 1, 1, stream, word.data()), cudaSuccess);
   }
   ASSERT_EQ(cudaEventRecord(done, stream), cudaSuccess);
   ASSERT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
@@ -216,7 +216,7 @@ TEST(EmulatedLaunch, TakesItsArgumentsWhenItIsQueued) {
   const WithOrder lazy(kLazy);
   const DeviceArray<int> word(std::vector<int>{1});
   auto arguments = std::make_unique<Wide>(Wide{word.data(), 10});
-  ASSERT_EQ(cuda::Launch(Add, 1, 1, 0, nullptr, *arguments), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(Add, 1, 1, nullptr, *arguments), cudaSuccess);
   arguments->by = 1000;
   arguments.reset();
   EXPECT_EQ(word.Read(), std::vector<int>{11});
@@ -235,27 +235,20 @@ TEST(EmulatedLaunch, TakesNoPaddingForAnAddress) {
   const int* const address = host.get();
   Padded padded{0, word.data()};
   std::memcpy(static_cast<void*>(&padded), &address, sizeof address);
-  ASSERT_EQ(cuda::Launch(AddPadded, 1, 1, 0, nullptr, padded), cudaSuccess);
+  ASSERT_EQ(cuda::Launch(AddPadded, 1, 1, nullptr, padded), cudaSuccess);
   EXPECT_EQ(word.Read(), std::vector<int>{1 + padded.by});
 }
 
 TEST(EmulatedLaunch, RefusesShapesThatNoDeviceHas) {
   const DeviceArray<int> word(std::vector<int>{0});
-  const auto launch = [&](dim3 grid, dim3 block, size_t shared) {
-    return cuda::Launch(AddOne, grid, block, shared, nullptr, word.data());
+  const auto launch = [&](dim3 grid, dim3 block) {
+    return cuda::Launch(AddOne, grid, block, nullptr, word.data());
   };
-  EXPECT_EQ(launch(0, 1, 0), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(launch(1, 0, 0), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(launch(1, dim3(512, 3), 0), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(launch(dim3(1, 65536), 1, 0), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(launch(1, 1, (48 << 10) + 1), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10),
-            cudaErrorInvalidValue);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10),
-            cudaSuccess);
-  EXPECT_EQ(launch(1, 1, 100 << 10), cudaSuccess);
-  EXPECT_EQ(launch(1, 1, (100 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(launch(0, 1), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(1, 0), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(1, dim3(512, 3)), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(dim3(1, 65536), 1), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(1, 1), cudaSuccess);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "Launch has taken its error";
   EXPECT_EQ(word.Read(), std::vector<int>{1});
 }
@@ -324,11 +317,10 @@ __global__ void Touch(int* word, int at) { word[at] = 0; }
 TEST(EmulatedMemoryDeathTest, RefusesToMixTheHostsMemoryAndTheDevices) {
   const DeviceArray<int> device(4);
   const std::unique_ptr<int> host(new int(0));
-  EXPECT_DEATH(cuda::Launch(AddOne, 1, 1, 0, nullptr, host.get()),
+  EXPECT_DEATH(cuda::Launch(AddOne, 1, 1, nullptr, host.get()),
                "argument 0 of a kernel has the address of host memory in its byte 0");
   if (kChecksStructs) {
-    EXPECT_DEATH(cuda::Launch(Add, 1, 1, 0, nullptr, Wide{host.get(), 1}),
-                 "address of host memory");
+    EXPECT_DEATH(cuda::Launch(Add, 1, 1, nullptr, Wide{host.get(), 1}), "address of host memory");
   }
   EXPECT_DEATH(device.data()[2] = 1,
                kAddressSanitizer ? "SEGV" : "the host touched byte 8 of 16 bytes of device memory");
@@ -342,7 +334,7 @@ TEST(EmulatedMemoryDeathTest, RefusesAKernelThatWroteBesideAnArray) {
   const DeviceArray<int> device(3);
   for (const int at : {-1, 3}) {
     EXPECT_DEATH(
-        RunKernel(Touch, 1, 1, 0, device.data(), at),
+        RunKernel(Touch, 1, 1, device.data(), at),
         kAddressSanitizer ? "use-after-poison" : "a kernel wrote .* of 12 bytes of device memory");
   }
 }

@@ -15,8 +15,6 @@ namespace {
 constexpr size_t kMarginBytes = 64;
 constexpr int kMarginPattern = 0xa5;
 constexpr int kUndefined = 0xff;
-// The hardware's alignment of the dynamic part.
-constexpr size_t kDynamicAlignment = 16;
 
 std::byte* AlignUp(std::byte* at, size_t alignment) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(at);
@@ -51,16 +49,9 @@ std::byte* SharedMemory::Place(std::byte* begin, size_t bytes) {
   return begin;
 }
 
-void SharedMemory::BeginBlock(size_t dynamic_bytes) {
+void SharedMemory::BeginBlock() {
   entries_.clear();
   margins_.clear();
-  std::byte* const end = mapping_ + mapped_ - guard_bytes_;
-  std::byte* begin = end - dynamic_bytes;
-  begin -= reinterpret_cast<uintptr_t>(begin) % kDynamicAlignment;
-  AddMargin(begin - kMarginBytes, kMarginBytes);
-  dynamic_ = Place(begin, dynamic_bytes);
-  dynamic_bytes_ = dynamic_bytes;
-  AddMargin(begin + dynamic_bytes, static_cast<size_t>(end - begin) - dynamic_bytes);
   AddMargin(mapping_, kMarginBytes);
   next_ = mapping_ + kMarginBytes;
 }
@@ -71,9 +62,9 @@ void* SharedMemory::Object(const void* key, size_t bytes, size_t alignment) {
     if (entry.key == key) return entry.begin;
     total += entry.bytes;
   }
-  if (total > kStaticBytesMax) {
+  if (total > kBytesMax) {
     Refuse("the declared shared memory of the kernel has " + std::to_string(total) +
-           " bytes, at most " + std::to_string(kStaticBytesMax) + " can be declared");
+           " bytes, at most " + std::to_string(kBytesMax) + " can be declared");
   }
   std::byte* const begin = Place(AlignUp(next_, alignment), bytes);
   entries_.push_back({key, begin, bytes});
@@ -91,7 +82,6 @@ void SharedMemory::EndBlock() {
     }
   }
   for (const Entry& entry : entries_) Poison(entry.begin, entry.bytes);
-  if (kAddressSanitizer) Poison(dynamic_, dynamic_bytes_);
 }
 
 std::string SharedMemory::Describe(const void* address) const {
@@ -100,14 +90,7 @@ std::string SharedMemory::Describe(const void* address) const {
   const auto off = [](const std::byte* to, const std::byte* from) {
     return std::to_string(static_cast<size_t>(to - from));
   };
-  const std::byte* const end = dynamic_ + dynamic_bytes_;
-  if (at >= end) {
-    return off(at, end) + " bytes past the end of the " + std::to_string(dynamic_bytes_) +
-           " bytes of dynamic shared memory";
-  }
-  if (at >= dynamic_ - kMarginBytes) {
-    return off(dynamic_, at) + " bytes before the dynamic shared memory";
-  }
+  if (entries_.empty() || at < entries_.front().begin) return "before the shared objects";
   for (const Entry& entry : entries_) {
     if (at < entry.begin + entry.bytes + kMarginBytes) {
       return off(at, entry.begin) + " bytes from the begin of a shared object of " +

@@ -7,25 +7,22 @@
 
 namespace longwave::emulation {
 
-// The shared memory of the block that runs: objects by their declarations, and the dynamic part
-// against a guard page at the end. Between and around them are bytes that no one may write:
-// poisoned under the address sanitizer, elsewhere a pattern that is looked at when the block ends.
+// The shared memory of the block that runs: objects by their declarations. Between and around them
+// are bytes that no one may write: poisoned under the address sanitizer, elsewhere a pattern that
+// is looked at when the block ends.
 class SharedMemory {
  public:
-  // The limit of the emulated device for a block.
-  static constexpr size_t kBytesMax = size_t{227} << 10;
-  static constexpr size_t kStaticBytesMax = size_t{48} << 10;
+  static constexpr size_t kBytesMax = size_t{48} << 10;  // that a kernel can declare
 
   SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  void BeginBlock(size_t dynamic_bytes);
+  void BeginBlock();
   // Refuses a block that has written between the objects.
   void EndBlock();
 
   void* Object(const void* key, size_t bytes, size_t alignment);
-  void* dynamic() const { return dynamic_; }
 
   // As DescribeBlockMemory.
   std::string Describe(const void* address) const;
@@ -47,8 +44,6 @@ class SharedMemory {
   std::byte* mapping_;
   size_t mapped_, guard_bytes_;
   std::byte* next_ = nullptr;  // the end of the objects so far
-  std::byte* dynamic_ = nullptr;
-  size_t dynamic_bytes_ = 0;
   std::vector<Entry> entries_;
   std::vector<Margin> margins_;
 };

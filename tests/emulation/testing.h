@@ -42,10 +42,8 @@ class DeviceArray {
 
 // A kernel to its end.
 template <typename... Wanted, typename... Given>
-void RunKernel(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-               Given... arguments) {
-  ASSERT_EQ(cuda::Launch(kernel, grid, block, dynamic_shared_bytes, nullptr, arguments...),
-            cudaSuccess);
+void RunKernel(void (*kernel)(Wanted...), dim3 grid, dim3 block, Given... arguments) {
+  ASSERT_EQ(cuda::Launch(kernel, grid, block, nullptr, arguments...), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 

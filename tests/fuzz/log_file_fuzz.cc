@@ -66,7 +66,7 @@ void Open(std::span<const std::byte> file) {
       ++count;
       return absl::OkStatus();
     });
-    LONGWAVE_CHECK(replayed.ok() && count == recovery.records);
+    LONGWAVE_CHECK(replayed.ok() && count == recovery.next_sequence - recovery.first_sequence);
   }
 }
 

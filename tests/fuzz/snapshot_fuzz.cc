@@ -41,9 +41,10 @@ void Read(const std::vector<std::byte>& file) {
   }
   LONGWAVE_CHECK(
       std::ranges::equal(EncodeSnapshotHeader(*header), bytes.first(kSnapshotHeaderBytes)));
+  if (header->content_bytes > kContentBytesMax) return;
   const auto stored = bytes.subspan(kSnapshotHeaderBytes);
-  const auto content = UnpackSnapshotContent(
-      *header, Buffer(std::vector<std::byte>(stored.begin(), stored.end())), kContentBytesMax);
+  const auto content =
+      UnpackSnapshotContent(*header, Buffer(std::vector<std::byte>(stored.begin(), stored.end())));
   if (!content.ok()) return;
   LONGWAVE_CHECK(content->size() == header->content_bytes);
   Contents(*header, *content);

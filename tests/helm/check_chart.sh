@@ -93,6 +93,10 @@ given=(-f "$least" --set security.chart.existingAuthority=given)
 changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>' || true; }
 [ "$(changed --set workers.replicas=5 | sed 's/^> *//')" = 'replicas: 5' ] ||
   fail 'another number of workers changes more than that number'
+worker_command='workers.command={python,train.py}'
+diff <(render "${given[@]}" --set "$worker_command") <(render "${given[@]}" --set "$worker_command,workers.replicas=5") > "$work/scaled" || true
+[ "$(sed -n 's/^> *//p' "$work/scaled")" = 'replicas: 5' ] ||
+  fail "another number of workers with a command of the user's changes more than that number"
 [ "$(changed --set config.train.batch=9 | grep -c checksum/config)" = 3 ] ||
   fail 'another configuration does not replace the pods of all three parts'
 [ "$(changed --set metrics.podMonitor.enabled=true | grep -c checksum/config)" = 0 ] ||
@@ -104,6 +108,8 @@ job() {
   render "${given[@]}" --set "workers.kind=$kind" "$@" -s "templates/worker/${kind,,}.yaml" | sed -n 's/^  name: //p'
 }
 [ "$(job Job)" = "$(job Job --set workers.replicas=5)" ] || fail 'a Job that is scaled gets another name'
+[ "$(job Job --set "$worker_command")" = "$(job Job --set "$worker_command,workers.replicas=5")" ] ||
+  fail "a Job of the user's command that is scaled gets another name"
 [ "$(job Job)" != "$(job Job --set images.worker.tag=new)" ] || fail 'a Job of other pods keeps its name'
 [ "$(job JobSet)" = "$(job JobSet)" ] || fail 'a JobSet has another name each time'
 [ "$(job JobSet)" != "$(job JobSet --set workers.replicas=5)" ] || fail 'a JobSet of another size keeps its name'

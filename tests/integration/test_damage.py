@@ -55,7 +55,7 @@ class Damage(IntegrationTest):
         """The rounds that were finished before a server was killed, with those that are reported late."""
         done, newest = -1, len(self.cluster.rounds())
         while done != newest:
-            time.sleep(0.5)
+            time.sleep(2)
             done, newest = newest, len(self.cluster.rounds())
         return done
 

@@ -58,6 +58,10 @@ class BadInput(IntegrationTest):
                 ("longwave", "longwave: ", "frobnicate", "unknown command frobnicate"),
                 ("longwave-server", "error: ", "--bogus", "unknown option --bogus"),
                 ("longwave-server", "error: ", "--role=shard", "--bogus", "unknown option --bogus"),
+                ("longwave-server", "error: ", "--role=shard", "--config", "x", "--run-dir", "y",
+                 "--run-dir is an option of --role=coordinator alone"),
+                ("longwave-server", "error: ", "--role=coordinator", "--config", "x", "--shard", "0",
+                 "--shard is an option of --role=shard alone"),
                 ("longwave-worker", "error: longwave-worker: ", "--bogus", "unknown option --bogus"),
                 ("longwave-worker", "error: longwave-worker: ", "--name", "w", "--config is required")):
             status, _, errors = self.start(program, *arguments).finish()
@@ -65,6 +69,17 @@ class BadInput(IntegrationTest):
             self.assertTrue(errors.startswith(prefix), errors)
             self.assertEqual(errors.count("\n"), 1, errors)
             self.assertIn(part, errors)
+
+    def test_nothing_where_a_path_is_wanted(self):
+        for option, *arguments in (("--resume", "up", "--worker-command", "true", "--resume", ""),
+                                   ("--runs-dir", "up", "x.yaml", "--runs-dir", ""),
+                                   ("--out", "weights", "127.0.0.1:1", "--out", ""),
+                                   ("--folder", "certificate", "make", "--folder", ""),
+                                   ("folder", "certificate", "show", ""),
+                                   ("run", "logs", ""), ("run", "replay", ""), ("run", "generate", "")):
+            status, _, errors = self.start("longwave", *arguments).finish()
+            self.assertEqual((status, errors), (1, f"longwave: {option}: got nothing, wanted a value (--help lists "
+                                                   "the options)\n"))
 
     def test_every_program_has_its_version(self):
         project = (pathlib.Path(__file__).parents[2] / "CMakeLists.txt").read_text(encoding="utf-8")

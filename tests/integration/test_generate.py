@@ -36,7 +36,7 @@ class Generate(IntegrationTest):
         for arguments, words in (
                 ([self.root], f"cannot read {self.root}/config.json, which describes the weights"),
                 ([self.root, "--prompt", ""], "--prompt: got nothing, wanted a byte or more to go on with"),
-                ([self.root, "--temperature", "-1"], "--temperature: wanted 0 or more"),
+                ([self.root, "--temperature", "-1"], "--temperature: got -1, wanted 0 or more"),
                 ([self.root, "--length", "many"], "--length"), ([], "run is required")):
             with self.subTest(arguments):
                 done = self.generate(*arguments)

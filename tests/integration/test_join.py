@@ -87,6 +87,7 @@ class Join(SecuredTest):
         ask = (self.address, "--security", self.operator)
         status, output, errors = self.run_longwave("expel", self.address, "trouble", *ask[1:])
         self.assertEqual(status, 0, output + errors)
+        self.assertNotIn("nobody", output)
         # The other worker may be behind for a moment.
         end = time.monotonic() + DEADLINE_S
         while True:
@@ -97,6 +98,9 @@ class Join(SecuredTest):
                 break
             self.assertLess(time.monotonic(), end, output)
         self.assertEqual(expelled.finish()[0], 1)
+        status, output, errors = self.run_longwave("expel", self.address, "truoble", *ask[1:])
+        self.assertEqual((status, output), (0, "expelled truoble\nnobody has taken part under that name: `longwave status` shows "
+                                               "the names of workers\n"), errors)
 
     def test_the_second_time_no_token_is_needed(self):
         joined = self.join("--token", self.token("--name", "again"), "--name", "again")
@@ -130,6 +134,15 @@ class Join(SecuredTest):
         self.assertEqual(status, 0, output + errors)
         self.assertRegex(output, r"(?m)^warning +coordinator .*the run is secured.*; remedy: join")
         self.assertRegex(output, r"(?m)^(ok|warning) +clock ")
+
+    def test_the_doctor_looks_for_the_data_before_anybody_has_joined(self):
+        for data, verdict in ((self.text, "ok"), ("/nowhere", "failed"), (self.root / "empty", "failed")):
+            (self.root / "empty").mkdir(exist_ok=True)
+            for command in (["doctor"], ["join", self.address, "--token", self.token(), "--dry-run", "--state-dir", self.root / "dry"]):
+                with self.subTest(command=command[0], data=data):
+                    status, output, errors = self.run_longwave(*command, "--device", "cpu", "--data", data)
+                    self.assertEqual(status, int(verdict != "ok"), output + errors)
+                    self.assertRegex(output, rf"(?m)^{verdict} +data ")
 
     def test_a_dry_run_redeems_nothing(self):
         token = self.token()

@@ -99,7 +99,7 @@ class Return(IntegrationTest):
 
     def end_between_two_steps(self, cluster, name):
         """SIGTERM, until it comes between two steps of a round; returns the checkpoint, and its process's log."""
-        for _ in range(5):
+        for _ in range(15):
             cluster.children[name].process.terminate()
             status, _, log = cluster.children.pop(name).finish()
             self.assertEqual(status, 0, log)

@@ -27,7 +27,6 @@ class Start(IntegrationTest):
         self.start_from(cluster, "worker-0", self.initial(7))
         cluster.children["worker-0"].await_line("ready ")
         self.start_from(cluster, "worker-1", self.initial(8))
-        # The workers run to the end: in the middle of a run a segment can be a round ahead, and the audit then rebuilds no model.
         first, second = (cluster.children.pop(name).finish() for name in ("worker-0", "worker-1"))
         self.assertEqual((first[0], second[0]), (0, 0), first[2] + second[2])
         self.assertIn("caught up: at round", second[2])

@@ -118,6 +118,24 @@ class Terminals(IntegrationTest):
                 self.assertIn('"finished"', summary.read_text(encoding="utf-8"))
                 self.assert_nothing_left()
 
+    def test_output_that_cannot_be_written(self):
+        for program, *arguments in (("longwave", "config", "print"), ("longwave", "config", "schema"),
+                                    ("longwave", "completion", "bash"), ("longwave", "--help"),
+                                    ("longwave-server", "--version")):
+            with self.subTest(arguments), open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([BIN / program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=DEADLINE_S, check=False)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (1, f"{program}: cannot write the output: No space left on device\n"))
+
+    def test_a_signal_ends_up_while_it_waits_for_its_configuration(self):
+        pipe = self.root / "pipe"
+        os.mkfifo(pipe)
+        child = self.start("longwave", "up", pipe)
+        with pipe.open("w", encoding="utf-8"):  # opens once `up` has
+            child.process.terminate()
+            self.assertEqual(child.finish()[0], -signal.SIGTERM)
+
 
 if __name__ == "__main__":
     unittest.main()

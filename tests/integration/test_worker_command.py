@@ -4,9 +4,10 @@ told by nothing but its environment, or a program in C; tests/python has those o
 import os
 import shlex
 import signal
+import time
 import unittest
 
-from harness import BIN, IntegrationTest, processes_mentioning
+from harness import BIN, DEADLINE_S, IntegrationTest, processes_mentioning
 
 
 class WorkerCommand(IntegrationTest):
@@ -30,10 +31,19 @@ class WorkerCommand(IntegrationTest):
         for number in range(2):
             log = (done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8")
             self.assertIn(f"I am worker-{number} of 2\n", log)
-        self.assertIn('"process": "worker-1"',
-                      (done.folder / "prometheus-targets.json").read_text(encoding="utf-8"))
         status, output, errors = self.start("longwave", "replay", done.folder).finish()
         self.assertEqual(status, 0, output + errors)
+
+    def test_the_targets_for_prometheus_are_there_until_the_end(self):
+        run = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", "--plain", run__steps=1_000_000)
+        targets = self.root / "runs/test/prometheus-targets.json"
+        end = time.monotonic() + DEADLINE_S
+        while not (targets.exists() and '"process": "worker-1"' in targets.read_text(encoding="utf-8")):
+            self.assertLess(time.monotonic(), end, "waited in vain")
+            time.sleep(0.1)
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130)
+        self.assertFalse(targets.exists(), "the ports may be another process's by now")
 
     def test_a_program_in_c_trains_a_model_of_its_own(self):
         program = BIN.parent / "tests/abi_linear_model"

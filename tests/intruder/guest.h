@@ -5,10 +5,10 @@
 #include <string>
 
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/layout/manifest.h"
 #include "common/link/curve.h"
-#include "common/wire/control.h"
 #include "tests/intruder/secured_run.h"
 
 namespace longwave {

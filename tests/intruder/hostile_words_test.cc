@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/process.h"
+#include "common/base/new_file.h"
 #include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
@@ -47,17 +48,16 @@ class HostileWords : public ::testing::Test {
              absl::StrCat("longwave-words-", getpid(), "-", tests++))
                 .string();
     std::filesystem::create_directories(root_);
-    ASSERT_TRUE(
-        WriteTextFile(root_ + "/run.yaml",
-                      absl::StrCat("run: {preset: diloco, steps: 200, workers: 1,"
-                                   " shards: 1}\n"
-                                   "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
-                                   "train: {batch: 1, threads: 1, device: cpu}\n"
-                                   "sync: {inner_steps: 20}\n"
-                                   "cluster: {coordinator: '",
-                                   port_.address(), "', heartbeat_timeout_s: 120}\n"),
-                      Secrecy::kPublic)
-            .ok());
+    ASSERT_TRUE(WriteFile(root_ + "/run.yaml",
+                          absl::StrCat("run: {preset: diloco, steps: 200, workers: 1,"
+                                       " shards: 1}\n"
+                                       "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
+                                       "train: {batch: 1, threads: 1, device: cpu}\n"
+                                       "sync: {inner_steps: 20}\n"
+                                       "cluster: {coordinator: '",
+                                       port_.address(), "', heartbeat_timeout_s: 120}\n"),
+                          kPublicFile)
+                    .ok());
     const auto config = LoadConfig(root_ + "/run.yaml", {});
     ASSERT_TRUE(config.ok()) << config.status();
     settings_ = BindingSettings(*config);

@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/descriptor.h"
 #include "common/link/link.h"
 #include "common/rpc/join.h"
 #include "common/wire/frame.h"
@@ -530,6 +531,7 @@ TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
 
 TEST_F(DataIntruder, AFloodOfHalfOpenConnectionsIsLetGoWhileTheRunGoesOn) {
   constexpr int kConnections = 400;  // at each port
+  RaiseFileLimit();
   std::string control;
   for (const auto& shard : run_->Status().shards) control = shard.shard.control_endpoint;
   std::vector<int> fds;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/new_file.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/join.h"
 #include "common/rpc/tls.h"
@@ -314,7 +315,7 @@ TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) 
   std::vector<size_t> logs;
   for (const std::string& process : processes) logs.push_back(run_->LogOf(process).size());
   const uint64_t rounds = run_->Status().record_count;
-  ASSERT_TRUE(WriteTextFile(file, (*other)->certificate(), Secrecy::kPublic).ok());
+  ASSERT_TRUE(WriteFile(file, (*other)->certificate(), kPublicFile).ok());
   for (size_t i = 0; i < processes.size(); ++i) {
     EXPECT_TRUE(Eventually(processes[i] + " says so", [&] {
       return run_->Logged(
@@ -322,7 +323,7 @@ TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) 
           {"does not accept the certificate", "a clock that is wrong", "trying again"});
     }));
   }
-  ASSERT_TRUE(WriteTextFile(file, *own, Secrecy::kPublic).ok());
+  ASSERT_TRUE(WriteFile(file, *own, kPublicFile).ok());
   EXPECT_TRUE(
       Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
   EXPECT_EQ(run_->Status().phase, RunPhase::kTraining);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "google/protobuf/message.h"
 
 namespace longwave {

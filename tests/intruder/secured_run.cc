@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/new_file.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/tls.h"
 #include "common/security/credentials.h"
@@ -85,19 +86,18 @@ bool SecuredRun::Begin(const std::vector<std::string>& settings, uint64_t rounds
               .string();
   std::filesystem::create_directories(root_);
   const std::string config = root_ + "/run.yaml";
-  EXPECT_TRUE(
-      WriteTextFile(config,
-                    absl::StrCat("run: {preset: diloco, steps: 1000000, workers: 2, shards: 2,"
-                                 " validation_batches: 1}\n"
-                                 "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
-                                 "train: {batch: 1, warmup_steps: 0, threads: 1, device: cpu}\n"
-                                 "sync: {inner_steps: 20, up: {codec: fp32}}\n"
-                                 "cluster: {coordinator: '",
-                                 address_,
-                                 "', grace_min_s: 0.2, grace_max_s: 0.5}\n"
-                                 "security: {mode: 'on', certificate_life_s: 120}\n"),
-                    Secrecy::kPublic)
-          .ok());
+  EXPECT_TRUE(WriteFile(config,
+                        absl::StrCat("run: {preset: diloco, steps: 1000000, workers: 2, shards: 2,"
+                                     " validation_batches: 1}\n"
+                                     "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
+                                     "train: {batch: 1, warmup_steps: 0, threads: 1, device: cpu}\n"
+                                     "sync: {inner_steps: 20, up: {codec: fp32}}\n"
+                                     "cluster: {coordinator: '",
+                                     address_,
+                                     "', grace_min_s: 0.2, grace_max_s: 0.5}\n"
+                                     "security: {mode: 'on', certificate_life_s: 120}\n"),
+                        kPublicFile)
+                  .ok());
   std::vector<std::string> argv = {absl::StrCat(binaries, "/longwave"),
                                    "up",
                                    config,

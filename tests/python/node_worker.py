@@ -3,7 +3,7 @@ node_worker.py HOST:PORT NAME MODEL [STATE_DIR] prints the hash of the whole mod
 
 MODEL: plain, ddp or fsdp, each with an optimizer of its own; with "-gradient" behind it the run's update is the
 optimizer, with "-inner" AdamW steps with the merged gradient; "-own" gives each rank batches of its own. With
-"-patience" a rank prints the default process group's timeout. With "-dies1" rank 1's process that torchrun starts first
+"-patience" a rank prints the default process group's timeout: at first, in the loop and after it. With "-dies1" rank 1's process that torchrun starts first
 dies as the tensors of a later sync are exchanged; with "-leaves1" it leaves the loop there, at a step of its own. With
 "-alone" the ranks of a plain model do not average their gradients. With "-pause" rank 0 evaluates twice for 4 s; with "-raises1" behind it rank 1 raises in
 that pause, and a rank prints what it ends with; with "-late" the other one comes to its end 6 s later."""
@@ -113,8 +113,10 @@ def main():
                     time.sleep(4 * (rank == 0))
             if sync.moved:
                 say(f"rank {rank} round {sync.round}")
+            if "patience" in options and sync.step_number == 1:
+                say(f"rank {rank} waits {patience_s():g} s")
         if "patience" in options:
-            say(f"rank {rank} waits {patience_s():g} s")
+            say(f"rank {rank} waits {patience_s():g} s at last")
     digest = hashlib.sha256(whole_weights(model).numpy().tobytes()).hexdigest()[:16]
     say(f"rank {rank} ends {sync.step_number} weights {digest}")
     if kind == "fsdp":

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import pytest
 
@@ -53,6 +54,19 @@ class MakeTokens(WorkersTest):
         self.assertNotEqual(short.status, 0)
         self.assertRegex(short.output + short.errors, r"tokens_000000\.bin: token \d+ is \d+, wanted one below "
                                                       r"model\.vocabulary \(256\)")
+
+    def test_a_long_text_becomes_several_shards(self):
+        from longwave import make_tokens as module
+
+        text = self.root / "text.txt"
+        text.write_text("one two three\n" * 1000, encoding="utf-8")
+        whole, cut = self.root / "whole", self.root / "cut"
+        self.assertEqual(module.main([str(text), "--out", str(whole), "--vocabulary", "300"]), 0)
+        with mock.patch.multiple(module, _SHARD_TOKENS=100, _CHUNK_CHARACTERS=1000):
+            self.assertEqual(module.main([str(text), str(text), "--out", str(cut), "--tokenizer", f"{whole}/tokenizer.json"]), 0)
+        shards = sorted(cut.glob("*.bin"))
+        self.assertGreater(len(shards), 10)
+        self.assertEqual([token for shard in shards for token in read_shard(shard)], 2 * read_shard(whole / "tokens_000000.bin"))
 
     def test_refuses_what_has_no_place_in_16_bits(self):
         done = make_tokens(self.text, "--out", self.root / "tokens", "--vocabulary", 70000)

@@ -1,16 +1,20 @@
 """Workers that are killed, told to end, interrupted; and processes that they fork."""
 
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import threading
+import unittest.mock
 
 import torch
 from harness import Child
 from sync_case import SyncCase, perceptron
 
 import longwave
+from longwave import _library
 
 
 class Return(SyncCase):
@@ -22,7 +26,7 @@ class Return(SyncCase):
 
     def began(self, child):
         """Of the line: the run's step, the schedule's, the steps moved over, the optimizer's."""
-        return [int(number) for number in re.findall(r"\d+", child.await_line("began"))]
+        return [int(number) for number in re.findall(r"-?\d+", child.await_line("began"))]
 
     def await_round(self, child, count):
         """Reads on until the worker has so many rounds."""
@@ -67,7 +71,7 @@ class Return(SyncCase):
         self.assertEqual((schedule, moved), (step, step - ended + 1))
         self.assertEqual(again.finish()[0], 0)
 
-    def test_where_all_have_stopped_the_steps_of_the_round_are_taken_again_and_none_is_moved_over(self):
+    def test_where_all_have_stopped_the_steps_of_the_round_are_taken_again_and_the_loop_hears_of_it(self):
         address = self.cluster(run__steps=1_000_000, sync__inner_steps=100)
         folder = self.root / "kept"
         first = self.worker(address, "one", folder, 150)
@@ -76,7 +80,7 @@ class Return(SyncCase):
         ended = int(re.search(r"ends at (\d+)", output).group(1))
         again = self.worker(address, "one", folder, 5)
         step, schedule, moved, optimizer = self.began(again)
-        self.assertEqual((ended, step, moved), (150, 100, 0))
+        self.assertEqual((ended, step, moved), (150, 100, -50))
         self.assertEqual((schedule, optimizer), (150, 150))
         self.assertEqual(again.finish()[0], 0)
 
@@ -88,6 +92,33 @@ class Return(SyncCase):
         status, _, errors = waiting.finish(timeout=30)
         self.assertNotEqual(status, 0)
         self.assertIn("KeyboardInterrupt", errors)
+
+    def test_an_interruption_while_a_sync_is_encoded_keeps_the_checkpoint(self):
+        model = torch.nn.Linear(4000, 4000)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        folder = self.root / "kept"
+        sync = longwave.Sync(model, optimizer, self.cluster(run__steps=1_000_000), name="one", state_dir=str(folder),
+                             keep={"optimizer": optimizer})
+        library = _library.library()
+
+        class Interrupted:
+            """The signal comes during the tenth step, whose end encodes the sync."""
+
+            def __getattr__(self, name):
+                return self.step if name == "lw_step" else getattr(library, name)
+
+            def step(self, *arguments):
+                threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+                return library.lw_step(*arguments)
+
+        # A shell's background jobs ignore the signal.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        for _ in range(9):
+            sync.step()
+        with unittest.mock.patch("longwave._member.library", Interrupted), self.assertRaises(KeyboardInterrupt):
+            sync.step()
+        self.assertTrue((folder / "checkpoint").exists(), os.listdir(folder))
+        self.await_coordinator("(one) leaves")
 
     def test_a_worker_that_exits_without_finish_leaves(self):
         address = self.cluster(run__steps=1_000_000)
@@ -111,10 +142,14 @@ class Return(SyncCase):
                 try:
                     return f"round {sync.round}"
                 except longwave.LongwaveError as error:
-                    return error.status
+                    told = error.status
+                try:
+                    return sync.configuration
+                except longwave.LongwaveError as error:
+                    return f"{told}, {error.status}"
 
         loader = torch.utils.data.DataLoader(Asks(), num_workers=2, multiprocessing_context="fork")
-        self.assertEqual([item for items in loader for item in items], ["forked"] * 4)
+        self.assertEqual([item for items in loader for item in items], ["forked, forked"] * 4)
         while not sync.done:
             sync.step()
         sync.finish()

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import torch
@@ -298,8 +299,34 @@ class Gradients(SyncCase):
         sync = longwave.Sync(model, optimizer, self.cluster(run__preset="ddp", sync__inner_steps=1), name="one")
         with self.assertRaises(ZeroDivisionError):
             optimizer.step()
-        self.await_coordinator("the inner optimizer took no step")
+        self.await_coordinator("the inner optimizer took no step: ZeroDivisionError: division by zero")
         sync.finish()  # nothing is left of it
+
+    def test_an_inner_optimizer_that_is_interrupted_is_no_failure(self):
+        def interrupted():
+            raise KeyboardInterrupt
+
+        model = perceptron()
+        inner = torch.optim.AdamW(model.parameters())
+        inner.step = interrupted
+        optimizer = longwave.Optimizer(model.parameters(), inner=inner)
+        sync = longwave.Sync(model, optimizer, self.cluster(run__preset="ddp", sync__inner_steps=1), name="one")
+        with self.assertRaises(KeyboardInterrupt):
+            optimizer.step()
+        self.assertTrue(sync.done)
+        self.await_coordinator("(one) leaves")
+
+    def test_the_inner_optimizers_time_is_no_waiting(self):
+        model = perceptron()
+        inner = torch.optim.AdamW(model.parameters())
+        step = inner.step
+        inner.step = lambda: (time.sleep(0.1), step())
+        optimizer = longwave.Optimizer(model.parameters(), inner=inner)
+        address = self.cluster(run__preset="ddp", sync__inner_steps=1, run__steps=40)
+        sync = longwave.Sync(model, optimizer, address, name="one")
+        train(model, optimizer, sync)
+        self.assertLess(sync.waiting_s, sync._figures().seconds_computing)
+        self.assertGreater(sync._figures().seconds_computing, 4)
 
 
 class Package(SyncCase):

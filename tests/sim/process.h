@@ -44,6 +44,7 @@ class Process {
     up_ = false;
     ++generation_;
     thaws_at_ = absl::InfinitePast();
+    wakes_at_ = absl::InfiniteFuture();
     OnCrash();
   }
   void Freeze(absl::Duration duration) {
@@ -65,6 +66,18 @@ class Process {
         [this, generation = generation_, action = std::move(action)] { Fire(generation, action); });
   }
 
+  // Calls `action` at that time, unless a call that comes earlier is scheduled already.
+  void WakeAt(absl::Time due, Scheduler::Action action) {
+    if (due == absl::InfiniteFuture()) return;
+    const absl::Time at = std::max(due, now());
+    if (at >= wakes_at_ && wakes_at_ > now()) return;
+    wakes_at_ = at;
+    After(at - now(), [this, at, action = std::move(action)] {
+      if (wakes_at_ == at) wakes_at_ = absl::InfiniteFuture();
+      action();
+    });
+  }
+
   virtual void OnStart() = 0;
   virtual void OnCrash() = 0;
 
@@ -84,6 +97,7 @@ class Process {
   bool up_ = false;
   uint64_t generation_ = 0;
   absl::Time thaws_at_ = absl::InfinitePast();
+  absl::Time wakes_at_ = absl::InfiniteFuture();  // the next call of WakeAt's action
   absl::Duration clock_offset_ = absl::ZeroDuration();
 };
 

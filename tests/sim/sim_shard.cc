@@ -68,7 +68,6 @@ void SimShard::OnCrash() {
   pushes_.clear();
   poisons_.clear();
   commit_is_due_ = had_trouble_ = was_restoring_ = false;
-  wakes_at_ = absl::InfiniteFuture();
   closed_by_quorum_ = log_bytes_ = 0;
   disk_->Restart(std::exchange(next_stop_, SimFileSystem::Stop::kProcess));
   if (env_.settings->canary == Canary::kForgottenFolder) {
@@ -141,7 +140,7 @@ std::string SimShard::Describe() const {
   if (core_ == nullptr) return absl::StrCat("shard ", index_, ": without a run");
   const DurableShard& shard = core_->shard();
   std::string text = absl::StrCat("shard ", index_, ": epoch ", known_epoch_, " ", shard.trouble(),
-                                  shard.is_restoring() ? " restoring" : "");
+                                  shard.restoring_count() > 0 ? " restoring" : "");
   for (const auto& open : shard.OpenSegments()) {
     absl::StrAppend(&text, "; segment ", open.segment, " at round ", open.open_round, " waits for");
     for (const uint32_t worker : open.waiting_for) absl::StrAppend(&text, " ", worker);
@@ -271,7 +270,7 @@ void SimShard::OpenShard(const Manifest&) {
   core_ = std::make_unique<ShardCore>(registration_->run, incarnation_, *std::move(opened));
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);
   folder_is_new_ = !env_.settings->shards_have_disks;
-  was_restoring_ = core_->shard().is_restoring();
+  was_restoring_ = core_->shard().restoring_count() > 0;
   // A folder may be empty without a loss, for example after a process that ended in its first
   // write.
   if (was_restoring_) was_ever_restoring_ = true;

@@ -107,7 +107,6 @@ class SimShard final : public Process {
   void DoublePush(const PushFrame& header, const WireFrame& frame);
   void CommitSoon();
   void Commit();
-  void WakeWhenDue();
   void SendDue();
   absl::Status Send(const PeerId& peer, const SealedFrame& sealed);
   WireFrame Wire(const SealedFrame& sealed);
@@ -157,7 +156,6 @@ class SimShard final : public Process {
   std::map<uint64_t, uint32_t> poisons_;             // likewise, kinds of poison
   FrameHeader last_merged_;                          // the last one sent; for a canary
   bool commit_is_due_ = false;
-  absl::Time wakes_at_ = absl::InfiniteFuture();
   bool had_trouble_ = false;
   bool was_restoring_ = false;
   uint64_t closed_by_quorum_ = 0;

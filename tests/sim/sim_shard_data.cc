@@ -130,19 +130,9 @@ void SimShard::Commit() {
   core_->Tend(now());
   if (EndIfStopped()) return;
   Observe();
-  WakeWhenDue();
-}
-
-void SimShard::WakeWhenDue() {
-  const absl::Time due = core_->NextDue();
-  if (due == absl::InfiniteFuture() || commit_is_due_) return;
-  const absl::Time at = std::max(due, now());
-  if (at >= wakes_at_ && wakes_at_ > now()) return;  // an earlier wake-up comes first
-  wakes_at_ = at;
-  After(at - now(), [this, at] {
-    if (wakes_at_ == at) wakes_at_ = absl::InfiniteFuture();
-    if (commit_is_due_ || core_ == nullptr) return;
-    Commit();
+  if (commit_is_due_) return;
+  WakeAt(core_->NextDue(), [this] {
+    if (!commit_is_due_ && core_ != nullptr) Commit();
   });
 }
 
@@ -333,7 +323,7 @@ void SimShard::Observe() {
   if (trouble && !had_trouble_) env_.probes->Hit(Probe::kShardTrouble);
   if (!trouble && had_trouble_) env_.probes->Hit(Probe::kShardTroubleEnded);
   had_trouble_ = trouble;
-  if (was_restoring_ && !shard.is_restoring()) {
+  if (was_restoring_ && shard.restoring_count() == 0) {
     env_.probes->Hit(Probe::kShardRestoredByReplicas);
     was_restoring_ = false;
   }

@@ -86,7 +86,6 @@ void SimWorker::OnCrash() {
   stopped_ = pumping_ = computing_ = ends_ = false;
   kept_.clear();
   damaged_.clear();
-  wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
 }
 

@@ -96,7 +96,7 @@ class SimWorker final : public Process, public FrameTaker {
   // Core.
   void BeginWithShards();
   // By rank.
-  std::vector<std::optional<WorkerFolder::Found>> ReadCheckpoint();
+  std::vector<std::optional<FoundCheckpoint>> ReadCheckpoint();
   SyncPlan Plan() const;
   WorkerCoreOptions CoreOptions(const Rank& rank) const;
   Directive DirectiveNow() const;
@@ -118,10 +118,9 @@ class SimWorker final : public Process, public FrameTaker {
   absl::Status Do(RoundReport& report, size_t rank);
   absl::Status Do(TellFinal& final, size_t rank);
   absl::Status Do(CoreNotice& notice, size_t rank);
-  void NoteEncoded(const SegmentPush& push);
+  void NoteEncoded(uint32_t round, uint32_t segment, const Buffer& payload);
   void Compute();
   void EndStep();
-  void WakeAt(absl::Time at);
 
   void Pump();
 
@@ -193,8 +192,7 @@ class SimWorker final : public Process, public FrameTaker {
   std::vector<uint64_t> hashes_;  // of the round's report, from the ranks so far
   uint64_t writes_ = 0;           // checkpoints of this process
   std::vector<float> signal_;     // the change of θ since the last syncs
-  absl::Time wakes_at_ = absl::InfiniteFuture();
-  std::set<uint32_t> damaged_;  // segments
+  std::set<uint32_t> damaged_;    // segments
   bool pumping_ = false;
   // For canaries: each segment's last update, and the frames sent.
   std::vector<Buffer> merged_before_;

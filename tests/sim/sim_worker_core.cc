@@ -53,7 +53,7 @@ void SimWorker::BeginWithShards() {
   }
   options.connection_count = static_cast<uint32_t>(shards_.size());
   options.connection_number = static_cast<uint32_t>(generation() << 16);
-  std::vector<std::optional<WorkerFolder::Found>> found = ReadCheckpoint();
+  std::vector<std::optional<FoundCheckpoint>> found = ReadCheckpoint();
   const bool is_new = !found[0].has_value();
   const bool resumes = !is_new && !found[0]->stale;
   if (resumes) {
@@ -84,26 +84,16 @@ void SimWorker::BeginWithShards() {
   }
 }
 
-std::vector<std::optional<WorkerFolder::Found>> SimWorker::ReadCheckpoint() {
-  std::vector<std::optional<WorkerFolder::Found>> by_rank(ranks_.size());
-  if (folder_ == nullptr) return by_rank;
-  const CheckpointShape shape = ShapeOf(*env_.layout);
-  auto found = folder_->Read(session_->run(), name(), worker_, shape);
-  if (!found.ok()) {
-    Die(found.status(), "reads its checkpoint");
-    return by_rank;
-  }
-  if (!found->has_value()) return by_rank;
-  auto parts = ReadParts(*disk_, folder_->path(), std::move((*found)->checkpoint), shape);
-  if (!parts.ok()) {
-    // The parts of a stale checkpoint are of no use any more.
-    if (!(*found)->stale) Die(parts.status(), "reads its parts");
-    return by_rank;
-  }
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    auto part = PartOf(*parts, *env_.layout, NodeOf(r));
-    if (!part.ok()) Die(part.status(), "puts its parts together");
-    if (part.ok()) by_rank[r] = {.checkpoint = *std::move(part), .stale = (*found)->stale};
+std::vector<std::optional<FoundCheckpoint>> SimWorker::ReadCheckpoint() {
+  std::vector<std::optional<FoundCheckpoint>> by_rank(ranks_.size());
+  for (size_t r = 0; r < ranks_.size() && folder_ != nullptr; ++r) {
+    auto found = ReadPartOfLast(*disk_, folder_->path(), session_->run(), name(), worker_,
+                                *env_.layout, NodeOf(r));
+    if (!found.ok()) {
+      Die(found.status(), "reads its checkpoint");
+      return std::vector<std::optional<FoundCheckpoint>>(ranks_.size());
+    }
+    by_rank[r] = *std::move(found);
   }
   return by_rank;
 }
@@ -119,18 +109,17 @@ Directive SimWorker::DirectiveNow() const {
 bool SimWorker::Feed() {
   bool fed = false;
   for (size_t r = 0; r < ranks_.size(); ++r) {
-    for (Settled& settled : ranks_[r].ledger->TakeSettled()) {
+    while (const std::optional<Settled> settled = ranks_[r].ledger->TakeSettled()) {
       env_.trace->Tell([&] {
         constexpr const char* kFates[] = {"accepted", "late", "unknown"};
-        return absl::StrCat(name(), " settles round ", settled.round, ", segment ", settled.segment,
-                            ": ", kFates[static_cast<int>(settled.fate)],
-                            settled.compacted ? ", compacted" : "");
+        return absl::StrCat(name(), " settles round ", settled->round, ", segment ",
+                            settled->segment, ": ", kFates[static_cast<int>(settled->fate)],
+                            settled->compacted ? ", compacted" : "");
       });
-      NoteSettled(settled.round, settled.segment, settled.fate);
-      if (settled.compacted) env_.probes->Hit(Probe::kSettledCompacted);
-      settled = Disturbed(std::move(settled));
+      NoteSettled(settled->round, settled->segment, settled->fate);
+      if (settled->compacted) env_.probes->Hit(Probe::kSettledCompacted);
       for (size_t each = 0; each < ranks_.size(); ++each) {
-        Settled told = settled;
+        Settled told = Disturbed(*settled);
         if (each != r) told.merged = Buffer();
         ranks_[each].core->On(std::move(told));
       }
@@ -241,7 +230,7 @@ bool SimWorker::Advance() {
   CallCoordinator();
   if (*wish == WorkerCore::Wish::kEnd) After(absl::ZeroDuration(), [this] { End(); });
   if (*wish == WorkerCore::Wish::kTrain && !computing_) Compute();
-  if (*wish == WorkerCore::Wish::kWait) WakeAt(core().wakes_at());
+  if (*wish == WorkerCore::Wish::kWait) WakeAt(core().wakes_at(), [this] { Pump(); });
   return *wish == WorkerCore::Wish::kGoOn;
 }
 
@@ -305,38 +294,23 @@ absl::Status SimWorker::Do(RetireCheckpoint&, size_t rank) {
 }
 
 absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
+  Checkpoint& checkpoint = keep.checkpoint;
   if (keep.is_last && rank == 0) {
-    env_.probes->Hit(keep.pushes.empty() ? Probe::kKeptBetweenSteps : Probe::kKeptInFlight);
+    env_.probes->Hit(checkpoint.pushes.empty() ? Probe::kKeptBetweenSteps : Probe::kKeptInFlight);
   }
-  if (keep.is_last && env_.settings->canary == Canary::kForgottenFlight) keep.pushes.clear();
-  for (SegmentPush& push : keep.pushes) {
+  if (keep.is_last && env_.settings->canary == Canary::kForgottenFlight) checkpoint.pushes.clear();
+  for (UnsettledPush& push : checkpoint.pushes) {
     push.weight = kWeight;
     // A last one's were noted when they were posted.
     if (keep.is_last || !ranks_[rank].owned.Contains(push.segment)) continue;
-    NoteEncoded(push);
+    NoteEncoded(checkpoint.round, push.segment, push.payload);
     kept_.insert(push.segment);
   }
   if (env_.settings->canary == Canary::kUnkeptFill && core().fills()) return absl::OkStatus();
-  Checkpoint checkpoint{.run = session_->run(),
-                        .layout_hash = env_.layout->hash(),
-                        .name = name(),
-                        .worker = worker_,
-                        .round = keep.round,
-                        .fragment = keep.fragment,
-                        .step = core().step(),
-                        .node = NodeOf(rank)};
-  SyncPipeline& pipeline = *ranks_[rank].pipeline;
-  checkpoint.accounted = pipeline.Accounted();
-  std::vector<uint32_t> unsettled;
-  for (const SegmentPush& push : keep.pushes) {
-    unsettled.push_back(push.segment);
-    checkpoint.accounted[push.segment] = push.accounted;
-    checkpoint.pushes.push_back({push.segment, push.norm, push.weight, push.payload});
-  }
-  auto momentum = pipeline.ExportMomentum(unsettled);
-  if (!momentum.ok()) return momentum.status();
-  checkpoint.momentum = *std::move(momentum);
-  std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
+  checkpoint.run = session_->run();
+  checkpoint.name = name();
+  checkpoint.worker = worker_;
+  checkpoint.node = NodeOf(rank);
   if (ranks_.size() > 1) {
     checkpoint.write = folder_->process() << 32 | (writes_ + 1);
     // By their number a later process notices that its ranks are others.
@@ -361,7 +335,7 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
 absl::Status SimWorker::Do(SegmentPush& push, size_t rank) {
   if (!ranks_[rank].owned.Contains(push.segment)) return absl::OkStatus();
   const bool was_seen = push.sent_before || kept_.erase(push.segment) > 0;
-  if (!was_seen) NoteEncoded(push);
+  if (!was_seen) NoteEncoded(push.round, push.segment, push.payload);
   push.weight = kWeight;
   if (env_.settings->canary == Canary::kUnaccountedResidual) push.accounted = 0;
   return ranks_[rank].ledger->Post(std::move(push), now());
@@ -404,12 +378,12 @@ absl::Status SimWorker::Do(CoreNotice& notice, size_t rank) {
   return absl::OkStatus();
 }
 
-void SimWorker::NoteEncoded(const SegmentPush& push) {
+void SimWorker::NoteEncoded(uint32_t round, uint32_t segment, const Buffer& payload) {
   static const std::vector<float> nothing(kSegmentElements);
   std::span<const float> signal = nothing;
   if (!core().fills())
-    signal = {signal_.data() + size_t{push.segment} * kSegmentElements, kSegmentElements};
-  env_.checker->Encoded(worker_, &account_, push.round, push.segment, signal, push.payload);
+    signal = {signal_.data() + size_t{segment} * kSegmentElements, kSegmentElements};
+  env_.checker->Encoded(worker_, &account_, round, segment, signal, payload);
 }
 
 // A step, which takes simulated time.

@@ -73,19 +73,8 @@ void SimWorker::SendDue() {
       ledger.Sent(*frame, now());
       SendFrame(*frame, r);
     }
-    WakeAt(ledger.DueAt());
+    WakeAt(ledger.DueAt(), [this] { Pump(); });
   }
-}
-
-void SimWorker::WakeAt(absl::Time due) {
-  if (due == absl::InfiniteFuture()) return;
-  const absl::Time at = std::max(due, now());
-  if (at >= wakes_at_ && wakes_at_ > now()) return;
-  wakes_at_ = at;
-  After(at - now(), [this, at] {
-    if (wakes_at_ == at) wakes_at_ = absl::InfiniteFuture();
-    Pump();
-  });
 }
 
 void SimWorker::SendFrame(const OutgoingFrame& outgoing, size_t rank) {

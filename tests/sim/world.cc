@@ -293,7 +293,7 @@ class World {
   bool HoldsWhatIsLost(uint32_t node) {
     std::erase_if(holders_, [&](const auto& lost) {
       const DurableShard* const shard = shards_[lost.first]->durable();
-      return shard != nullptr && shard->trouble().empty() && !shard->is_restoring();
+      return shard != nullptr && shard->trouble().empty() && shard->restoring_count() == 0;
     });
     return std::ranges::any_of(holders_, [&](const auto& lost) {
       return node == 0 || std::ranges::count(lost.second, node) > 0 || IsAhead(node, lost.first);

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/wire/shard_report.h"
+#include "longwave/v1/shard.records.h"
 
 namespace longwave {
 

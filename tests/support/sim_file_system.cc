@@ -57,6 +57,7 @@ class SimFileSystem::Readable final : public ReadableFile {
   }
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     LONGWAVE_RETURN_IF_ERROR(CheckAlive());
+    if (files_->faults.reads_fail) return absl::ResourceExhaustedError("too many open files");
     const std::vector<std::byte>& bytes = content_->seen;
     if (offset > bytes.size() || out.size() > bytes.size() - offset) {
       return absl::OutOfRangeError(absl::StrCat(path_, ": ends at ", bytes.size(), ", wanted ",
@@ -299,12 +300,6 @@ absl::Status SimFileSystem::SyncFolder(const std::string& folder) {
   }
   unsynced_ = std::move(others);
   return stops_now ? Stopped() : absl::OkStatus();
-}
-
-absl::StatusOr<uint64_t> SimFileSystem::FreeBytes(const std::string&) {
-  LONGWAVE_RETURN_IF_ERROR(CheckRunning());
-  const uint64_t capacity = faults.capacity_bytes.value_or(std::numeric_limits<uint64_t>::max());
-  return capacity - std::min(capacity, UsedBytes());
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> SimFileSystem::Lock(const std::string& path) {

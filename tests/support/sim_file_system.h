@@ -24,6 +24,7 @@ struct SimFaults {
   std::optional<uint64_t> capacity_bytes;    // limit of all files together
   std::optional<uint64_t> failed_sync_at;    // the WritableFile::Sync that fails
   std::optional<uint64_t> failed_append_at;  // the failing Append, torn at any byte
+  bool reads_fail = false;                   // ReadAt, for lack of memory or descriptors
   // WritableFile::Sync does nothing and reports success. No shard survives this; tests of tests use
   // it.
   bool syncs_lie = false;
@@ -76,7 +77,6 @@ class SimFileSystem final : public FileSystem {
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;
   absl::Status CreateFolder(const std::string& folder) override;
   absl::Status SyncFolder(const std::string& folder) override;
-  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;
 
  private:

@@ -11,7 +11,7 @@ def of_run(function, series):
 def dashboard():
     finished = of_run("max", everywhere("coordinator_rounds_finished_total"))
     planned = of_run("max", everywhere("coordinator_rounds_planned"))
-    pace = of_run("max", rate(everywhere("coordinator_rounds_finished_total")))
+    seconds = of_run("max", everywhere("coordinator_training_seconds_total"))
     training = everywhere("coordinator_phase", 'phase="training"')
     name = "{{cluster}} {{namespace}} {{run}}"
     runs = f"sum by ({RUN_LABELS})"
@@ -44,7 +44,7 @@ def dashboard():
                  ("Alerts that fire", f'{runs} (ALERTS{{cluster=~"$cluster", namespace=~"$namespace", '
                   'alertstate="firing", alertname=~"Longwave.*"})', "none", (RED,)),
                  ("Done", f"{finished} / {planned}", "percentunit", None),
-                 ("Time left", f"({planned} - {finished}) / ({pace} > 0)", "dtdurations", None),
+                 ("Time left", f"({planned} - {finished}) * {seconds} / ({finished} > 0)", "dtdurations", None),
                  ("Validation loss", of_run("max", everywhere("coordinator_validation_loss")), "none", None),
                  ("Members", of_run("max", everywhere("coordinator_members_active")), "none", (RED, (1, GREEN))),
                  ("Ranks", of_run("max", everywhere("coordinator_ranks")), "none", None),

@@ -8,6 +8,7 @@ PUSHED = 'direction="pushed"'
 def dashboard():
     finished = s("coordinator_rounds_finished_total")
     planned = s("coordinator_rounds_planned")
+    seconds = s("coordinator_training_seconds_total")
     return board("overview", "Run overview",
                  "Whether a run learns, how fast, and what it sends beside what DDP and DiLoCo would.", [
         row("How it stands"),
@@ -16,8 +17,8 @@ def dashboard():
                spark=False),
         number("Done", "Finished rounds as a share of those that are planned.",
                target(f"{finished} / {planned}"), unit="percentunit", decimals=1),
-        number("Time left", "What the rest takes if it goes on at the pace of the last minutes.",
-               target(f"({planned} - {finished}) / {rate(finished)}"), unit="dtdurations"),
+        number("Time left", "What the rest takes at the pace so far, as `longwave status` says it.",
+               target(f"({planned} - {finished}) * {seconds} / ({finished} > 0)"), unit="dtdurations"),
         number("Validation loss", "The last validation loss, over the validation batches of the run.",
                target(s("coordinator_validation_loss")), unit="none", decimals=3),
         number("Tokens a second", "Tokens that all workers together train on each second, over the last "

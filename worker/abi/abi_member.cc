@@ -7,12 +7,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "worker/sync/fragments.h"
+#include "worker/sync/stopwatch.h"
 
 namespace longwave {
 namespace {
@@ -41,14 +43,13 @@ absl::StatusOr<RunConfig> Share(const absl::StatusOr<RunConfig>& fetched,
                             link.AllGather(text, kStartPatience));
   if (is_first) return fetched;
   if (texts[0][0] == '-') {
-    return absl::UnavailableError(
-        absl::StrCat("rank 0 of this node got no configuration: ", texts[0].substr(1)));
+    return Unavailable("rank 0 of this node got no configuration: ", texts[0].substr(1));
   }
   return ParseConfig(texts[0].substr(1), "the run's configuration", options.settings);
 }
 
 absl::Status OutOfTurn(const char* call, const char* wanted) {
-  return absl::InvalidArgumentError(absl::StrCat(call, ": called out of turn, wanted ", wanted));
+  return InvalidArgument(call, ": called out of turn, wanted ", wanted);
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ AbiMember::AbiMember(AbiOptions options, RunConfig config, const Manifest& manif
 absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
                                                            const Manifest& manifest) {
   SetLogProcess(options.name);
-  absl::StatusOr<RunConfig> config = absl::UnknownError("not asked for");
+  absl::StatusOr<RunConfig> config = Unknown("not asked for");
   StopSignal stop;
   const bool is_first = options.node.rank == 0;
   const absl::Status fetched = Interruptible(options.callbacks, &stop).Run([&] {
@@ -104,16 +105,15 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
 }
 
 absl::Status AbiMember::CheckArrays(const lw_arrays& arrays) const {
-  if (arrays.theta == nullptr) return absl::InvalidArgumentError("theta: got NULL");
+  if (arrays.theta == nullptr) return InvalidArgument("theta: got NULL");
   if (SendsGradient(config_) && arrays.gradient == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradient: got NULL, wanted each step's gradient: sync.signal is ",
-                     std::string(Name(config_.sync.signal))));
+    return InvalidArgument("gradient: got NULL, wanted each step's gradient: sync.signal is ",
+                           Name(config_.sync.signal));
   }
   if (TakesGradient(config_) && options_.callbacks.gradient_ready == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradient_ready: got none, wanted an inner optimizer's step: sync.update is ",
-                     std::string(Name(config_.sync.update))));
+    return InvalidArgument(
+        "gradient_ready: got none, wanted an inner optimizer's step: sync.update is ",
+        Name(config_.sync.update));
   }
   return absl::OkStatus();
 }
@@ -170,16 +170,15 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   LONGWAVE_RETURN_IF_ERROR(trained_);
   if (was_finished_) return LW_OVER;
   // From here on the coordinator knows this worker, and must hear of its end.
-  absl::StatusOr<MemberParts> parts = absl::UnknownError("has not begun");
-  const absl::Status begun = interruptible_.Run([&] {
-    parts = place_->Begin({.theta = arrays.theta,
-                           .gradient = arrays.gradient,
-                           .ops = ops,
-                           .exec = exec,
-                           .initial_weights = [this] { return WholeStart(); }});
-    return parts.status();
-  });
-  if (!begun.ok()) return After(begun);
+  absl::StatusOr<MemberParts> parts = place_->Begin(
+      {.theta = arrays.theta,
+       .gradient = arrays.gradient,
+       .ops = ops,
+       .exec = exec,
+       .initial_weights = [this] { return WholeStart(); },
+       .wait =
+           [this](absl::FunctionRef<absl::Status()> work) { return interruptible_.Run(work); }});
+  if (!parts.ok()) return After(parts.status());
   parts->loop = this;
   member_.emplace(*std::move(parts));
   const absl::StatusOr<bool> trains = member_->Begin();
@@ -192,10 +191,9 @@ absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
     return OutOfTurn("lw_step", "after lw_begin, until a call has said LW_OVER or failed");
   const uint64_t tokens_max = StepTokensMax();
   if (tokens > tokens_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tokens: got ", tokens, " of a step, wanted at most ", tokens_max,
-                     ", train.batch times model.context of the run's configuration",
-                     link_.has_value() ? ", shared by the node's ranks" : ""));
+    return InvalidArgument("tokens: got ", tokens, " of a step, wanted at most ", tokens_max,
+                           ", train.batch times model.context of the run's configuration",
+                           link_.has_value() ? ", shared by the node's ranks" : "");
   }
   turn_ = Turn::kTraining;
   loaded_.clear();
@@ -239,20 +237,23 @@ absl::Status AbiMember::Leave(const char* failure) {
     return absl::OkStatus();
   }
   if (turn_ == Turn::kClosed) return OutOfTurn("lw_leave", "once, before lw_finish");
+  if (loop_failed_ && failure != nullptr) trained_ = Unknown(trained_.message(), ": ", failure);
+  // Interrupted, say. Of a node see below.
+  if (loop_failed_ && failure == nullptr && !link_.has_value())
+    trained_ = Cancelled(trained_.message());
   // A call that ended because of the loop's failure was cancelled.
   if (failure != nullptr && (trained_.ok() || absl::IsCancelled(trained_)))
-    trained_ = absl::UnknownError(failure);
+    trained_ = Unknown(failure);
   if (turn_ != Turn::kDone && failure == nullptr) {
     // lw_begin may have failed before it made the member.
-    trained_ =
-        member_.has_value() ? member_->Stop() : absl::CancelledError("left before lw_begin ended");
+    trained_ = member_.has_value() ? member_->Stop() : Cancelled("left before lw_begin ended");
     if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));
   }
   turn_ = Turn::kClosed;
   // Without a failure of its own a node lacks a rank, or its ranks leave at different steps. It may
   // come back, and the run goes on.
   if (failure == nullptr && link_.has_value() && !trained_.ok() && !absl::IsCancelled(trained_))
-    trained_ = absl::UnavailableError(trained_.message());
+    trained_ = Unavailable(trained_.message());
   const absl::Status ended = place_->End(trained_);
   // The caller knows its own failure.
   return failure != nullptr ? absl::OkStatus() : ended;
@@ -294,8 +295,7 @@ uint64_t AbiMember::StepTokensMax() const {
 
 absl::StatusOr<std::vector<ElementRange>> AbiMember::Owned(uint32_t rank) const {
   if (rank >= rank_.ranks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank: got ", rank, ", wanted less than ", rank_.ranks));
+    return InvalidArgument("rank: got ", rank, ", wanted less than ", rank_.ranks);
   }
   const Layout& layout = place_->layout();
   return FragmentElements(layout, 0, 1, SegmentsOfRank(layout, rank, rank_.ranks));
@@ -303,8 +303,7 @@ absl::StatusOr<std::vector<ElementRange>> AbiMember::Owned(uint32_t rank) const 
 
 absl::StatusOr<uint64_t> AbiMember::Offset(size_t tensor) const {
   if (tensor < tensor_count_) return place_->layout().flat_offset(tensor);
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor: got ", tensor, ", wanted less than ", tensor_count_));
+  return InvalidArgument("tensor: got ", tensor, ", wanted less than ", tensor_count_);
 }
 
 absl::StatusOr<std::span<const std::byte>> AbiMember::Loaded(const std::string& name) const {
@@ -317,8 +316,11 @@ absl::StatusOr<std::span<const std::byte>> AbiMember::Loaded(const std::string& 
 absl::Status AbiMember::FragmentApplied() {
   if (!TakesGradient(config_)) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(member_->parts().ops->wait(member_->parts().exec));
+  interruptible_.Ask(true);  // a signal's handler runs there, and not in the callback
+  const Stopwatch stopwatch(member_->seconds_computing());
   if (options_.callbacks.gradient_ready(options_.callbacks.context) == 0) return absl::OkStatus();
-  return absl::UnknownError("gradient_ready failed: the inner optimizer took no step");
+  loop_failed_ = true;
+  return Unknown("gradient_ready failed: the inner optimizer took no step");
 }
 
 absl::StatusOr<FinalReport> AbiMember::Conclude(bool writes_weights) {
@@ -328,9 +330,10 @@ absl::StatusOr<FinalReport> AbiMember::Conclude(bool writes_weights) {
 
 absl::Status AbiMember::Save(std::vector<NamedBlob>* blobs) {
   if (options_.callbacks.save == nullptr) return absl::OkStatus();
+  interruptible_.Ask(true);  // as before gradient_ready
   lw_state state{.blobs = blobs};
   if (options_.callbacks.save(options_.callbacks.context, &state) != 0)
-    return absl::UnknownError("the loop could not save its own state");
+    return Unknown("the loop could not save its own state");
   const uint64_t step = member_->step();
   std::vector<std::byte> bytes(sizeof step);
   std::memcpy(bytes.data(), &step, sizeof step);
@@ -353,15 +356,14 @@ absl::Status AbiMember::Load(std::span<const NamedBlob> blobs) {
 absl::Status lw_state::Add(const char* name, const void* bytes, size_t size) {
   const size_t length = name == nullptr ? 0 : std::strlen(name);
   if (length == 0 || length > kNameBytesMax || (bytes == nullptr && size > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("lw_save: got a name of ", length, " bytes, wanted 1 to ", kNameBytesMax));
+    return longwave::InvalidArgument("lw_save: got a name of ", length, " bytes, wanted 1 to ",
+                                     kNameBytesMax);
   }
   const std::string full = absl::StrCat(longwave::kLoopPrefix, name);
   const bool is_there = std::ranges::find(*blobs, full, &longwave::NamedBlob::name) != blobs->end();
   if (is_there || blobs->size() >= kBlobsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("lw_save: got ", name, is_there ? " twice" : "",
-                                                   ", wanted at most ", kBlobsMax,
-                                                   " blobs of different names"));
+    return longwave::InvalidArgument("lw_save: got ", name, is_there ? " twice" : "",
+                                     ", wanted at most ", kBlobsMax, " blobs of different names");
   }
   // The bytes stay the caller's until the checkpoint is written.
   blobs->push_back({full, longwave::Buffer({static_cast<const std::byte*>(bytes), size}, nullptr)});

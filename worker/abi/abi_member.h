@@ -104,7 +104,8 @@ class AbiMember final : private TrainingLoop {
   std::vector<float> start_;              // first weights of this replica, the elements of own_
   std::optional<TrainingMember> member_;  // from Begin on
   Turn turn_ = Turn::kJoined;
-  absl::Status trained_;  // the result of training
+  absl::Status trained_;      // the result of training
+  bool loop_failed_ = false;  // gradient_ready
   int64_t skipped_ = 0;
   uint64_t saved_step_ = 0;        // the step at which the loaded blobs were saved
   std::vector<NamedBlob> loaded_;  // cleared by the first step

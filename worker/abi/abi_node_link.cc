@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -22,8 +22,7 @@ absl::StatusOr<std::string> AbiNodeLink::Gather(std::string_view mine,
   const double seconds = absl::ToDoubleSeconds(patience);
   if (node_.all_gather(node_.context, mine.data(), mine.size(), all.data(), seconds) == 0)
     return all;
-  return absl::UnavailableError(
-      absl::StrCat("node: a rank has ended, or has not come within ", seconds, " s"));
+  return Unavailable("node: a rank has ended, or has not come within ", seconds, " s");
 }
 
 absl::StatusOr<std::vector<std::string>> AbiNodeLink::AllGather(std::string_view mine,

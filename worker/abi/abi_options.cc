@@ -1,11 +1,14 @@
 #include "worker/abi/abi_options.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/config.h"
@@ -57,21 +60,27 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
                   .token = std::string(absl::StripAsciiWhitespace(Text(given.token))),
                   .state_dir = Text(given.state_dir)};
   if (!IsHostPort(read.coordinator)) {
-    return absl::InvalidArgumentError(absl::StrCat("coordinator: got ", Quotable(read.coordinator),
-                                                   ", wanted host:port of the coordinator"));
+    return InvalidArgument("coordinator: got ", Quotable(read.coordinator),
+                           ", wanted host:port of the coordinator");
+  }
+  if (!read.state_dir.empty()) {
+    // The caller's working directory may change.
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::absolute(read.state_dir, error);
+    if (error) return InvalidArgument("state_dir: got ", read.state_dir, ": ", error.message());
+    read.state_dir = folder.string();
   }
   if (read.name.empty())
-    return absl::InvalidArgumentError("name: got none, wanted this worker's, one live worker each");
+    return InvalidArgument("name: got none, wanted this worker's, one live worker each");
   if (!read.token.empty() && read.state_dir.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "state_dir: got none beside a token, wanted a folder that keeps what the token gives");
   }
   if (given.metrics != nullptr) read.metrics = given.metrics;
   if (given.settings == nullptr && given.setting_count > 0)
-    return absl::InvalidArgumentError("settings: got NULL");
+    return InvalidArgument("settings: got NULL");
   for (size_t i = 0; i < given.setting_count; ++i) {
-    if (given.settings[i] == nullptr)
-      return absl::InvalidArgumentError(absl::StrCat("settings: got NULL as number ", i));
+    if (given.settings[i] == nullptr) return InvalidArgument("settings: got NULL as number ", i);
     read.settings.emplace_back(given.settings[i]);
   }
   if (given.callbacks != nullptr) {
@@ -81,22 +90,21 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
   LONGWAVE_ASSIGN_OR_RETURN(read.node, ReadStruct(given.node, "lw_node"));
   const lw_node& node = read.node;
   if (node.ranks == 0 || node.ranks > NodeRank::kRanksMax || node.rank >= node.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("node: got rank ", node.rank, " of ", node.ranks,
-                                                   ", wanted a rank of 1 to ",
-                                                   NodeRank::kRanksMax));
+    return InvalidArgument("node: got rank ", node.rank, " of ", node.ranks,
+                           ", wanted a rank of 1 to ", NodeRank::kRanksMax);
   }
   if (node.ranks > 1 && node.all_gather == nullptr)
-    return absl::InvalidArgumentError("node: got no all_gather, wanted one for several ranks");
+    return InvalidArgument("node: got no all_gather, wanted one for several ranks");
   return read;
 }
 
 absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count) {
-  if (tensors == nullptr && count > 0) return absl::InvalidArgumentError("tensors: got NULL");
+  if (tensors == nullptr && count > 0) return InvalidArgument("tensors: got NULL");
   Manifest manifest;
   for (size_t i = 0; i < count; ++i) {
     const lw_tensor& tensor = tensors[i];
     if (tensor.name == nullptr || (tensor.shape == nullptr && tensor.dimensions > 0))
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", i, ": got NULL"));
+      return InvalidArgument("tensor ", i, ": got NULL");
     manifest.tensors.push_back({tensor.name, {tensor.shape, tensor.shape + tensor.dimensions}});
   }
   LONGWAVE_RETURN_IF_ERROR(Validate(manifest));
@@ -105,8 +113,7 @@ absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count) {
 
 absl::StatusOr<const KernelOps*> OpsOf(int device) {
   if (device != LW_CPU && device != LW_CUDA) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device: got ", device, ", wanted LW_CPU (0) or LW_CUDA (1)"));
+    return InvalidArgument("device: got ", device, ", wanted LW_CPU (0) or LW_CUDA (1)");
   }
   return OpsFor(device == LW_CUDA ? BackendKind::kCuda : BackendKind::kCpu);
 }

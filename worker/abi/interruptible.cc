@@ -12,10 +12,10 @@ constexpr std::chrono::milliseconds kPause(50);
 
 }  // namespace
 
-void Interruptible::Ask() {
+void Interruptible::Ask(bool at_once) {
   if (callbacks_.interrupted == nullptr || stop_->requested()) return;
   const absl::Time now = MonotonicNow();
-  if (now - asked_ < absl::FromChrono(kPause)) return;
+  if (!at_once && now - asked_ < absl::FromChrono(kPause)) return;
   asked_ = now;
   if (callbacks_.interrupted(callbacks_.context) != 0) stop_->Request();
 }

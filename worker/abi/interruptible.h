@@ -16,9 +16,9 @@ class Interruptible {
   Interruptible(const lw_callbacks& callbacks, StopSignal* stop)
       : callbacks_(callbacks), stop_(stop) {}
 
-  // Called repeatedly while waiting. Calls back about twenty times a second, and sets the stop
-  // signal if the caller wants the call to end.
-  void Ask();
+  // Called repeatedly while waiting. Calls back about twenty times a second, or at once, and sets
+  // the stop signal if the caller wants the call to end.
+  void Ask(bool at_once = false);
 
   // Runs `work`, which checks the stop signal, on another thread, and calls back meanwhile.
   absl::Status Run(absl::FunctionRef<absl::Status()> work);

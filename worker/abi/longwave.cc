@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/abi/abi_member.h"
@@ -41,9 +41,9 @@ int64_t Call(absl::FunctionRef<absl::StatusOr<int64_t>()> work) {
     const absl::StatusOr<int64_t> done = work();
     return done.ok() ? *done : longwave::Told(done.status());
   } catch (const std::bad_alloc&) {
-    return longwave::Told(absl::ResourceExhaustedError("out of memory"));
+    return longwave::Told(longwave::ResourceExhausted("out of memory"));
   } catch (const std::exception& error) {
-    return longwave::Told(absl::InternalError(error.what()));
+    return longwave::Told(longwave::Internal(error.what()));
   }
 }
 
@@ -51,10 +51,10 @@ int64_t Call(absl::FunctionRef<absl::StatusOr<int64_t>()> work) {
 int64_t CallOf(const lw_member* member,
                absl::FunctionRef<absl::StatusOr<int64_t>(AbiMember&)> work) {
   return Call([&]() -> absl::StatusOr<int64_t> {
-    if (member == nullptr) return absl::InvalidArgumentError("member: got NULL");
+    if (member == nullptr) return longwave::InvalidArgument("member: got NULL");
     AbiMember& entered = *Of(member);
     if (!entered.Enter()) {
-      return absl::InvalidArgumentError(
+      return longwave::InvalidArgument(
           "member: another call for it is under way, wanted one at a time");
     }
     struct Exit {
@@ -88,7 +88,7 @@ const char* lw_error(void) { return longwave::LastError(); }
 int lw_set_log_level(int level) {
   return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
     if (level < LW_LOG_DEBUG || level > LW_LOG_ERROR)
-      return absl::InvalidArgumentError(absl::StrCat("level: got ", level, ", wanted 0 to 3"));
+      return longwave::InvalidArgument("level: got ", level, ", wanted 0 to 3");
     longwave::SetLogLevel(static_cast<longwave::LogLevel>(level));
     return LW_OK;
   }));
@@ -97,7 +97,7 @@ int lw_set_log_level(int level) {
 int lw_join(const lw_options* options, const lw_tensor* tensors, size_t tensor_count,
             lw_member** member) {
   return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
-    if (member == nullptr) return absl::InvalidArgumentError("member: got NULL");
+    if (member == nullptr) return longwave::InvalidArgument("member: got NULL");
     *member = nullptr;
     LONGWAVE_ASSIGN_OR_RETURN(longwave::AbiOptions read, longwave::ReadOptions(options));
     LONGWAVE_ASSIGN_OR_RETURN(const longwave::Manifest manifest,
@@ -135,7 +135,7 @@ int64_t lw_offset(const lw_member* member, size_t tensor) {
 
 int64_t lw_owned(const lw_member* member, uint32_t rank, lw_range* ranges, size_t capacity) {
   return CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
-    if (ranges == nullptr && capacity > 0) return absl::InvalidArgumentError("ranges: got NULL");
+    if (ranges == nullptr && capacity > 0) return longwave::InvalidArgument("ranges: got NULL");
     LONGWAVE_ASSIGN_OR_RETURN(const auto owned, entered.Owned(rank));
     for (size_t i = 0; i < std::min(capacity, owned.size()); ++i)
       ranges[i] = {.begin = owned[i].begin, .end = owned[i].end};
@@ -169,7 +169,7 @@ int lw_pause(lw_member* member) {
 
 int lw_save(lw_state* state, const char* name, const void* bytes, size_t size) {
   return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
-    if (state == nullptr) return absl::InvalidArgumentError("state: got NULL");
+    if (state == nullptr) return longwave::InvalidArgument("state: got NULL");
     return Done(state->Add(name, bytes, size));
   }));
 }
@@ -177,7 +177,7 @@ int lw_save(lw_state* state, const char* name, const void* bytes, size_t size) {
 int lw_load(const lw_member* member, const char* name, const void** bytes, size_t* size) {
   return static_cast<int>(CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
     if (name == nullptr || bytes == nullptr || size == nullptr)
-      return absl::InvalidArgumentError("lw_load: got NULL");
+      return longwave::InvalidArgument("lw_load: got NULL");
     LONGWAVE_ASSIGN_OR_RETURN(const std::span<const std::byte> found, entered.Loaded(name));
     *bytes = found.data();
     *size = found.size();

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "worker/abi/abi_member.h"
 
 namespace longwave {
@@ -62,7 +63,7 @@ bool IsForked() {
 
 absl::Status CheckNotForked() {
   if (!IsForked()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "called in a process that was forked from one that takes part in a run: only that one may; "
       "a process that is to join a run itself must be started anew (spawn, not fork)");
 }

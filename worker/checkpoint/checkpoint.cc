@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/wire/byte_stream.h"
 #include "common/wire/frame.h"
@@ -67,16 +68,14 @@ std::vector<std::byte> Encode(const Header& header) {
   return out.Take();
 }
 
-absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("checkpoint: ", std::string(what)));
-}
+absl::Status Damaged(std::string_view what) { return DataLoss("checkpoint: ", what); }
 
 absl::Status OfVersion(uint16_t version) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("checkpoint: got version ", version, ", wanted ", kCheckpointVersion,
-                   ": another release of Longwave wrote it; finish the run with that release, or "
-                   "move the file away: the worker then comes back without its optimizer's state "
-                   "and without the residual that it had not sent yet"));
+  return FailedPrecondition(
+      "checkpoint: got version ", version, ", wanted ", kCheckpointVersion,
+      ": another release of Longwave wrote it; finish the run with that release, or "
+      "move the file away: the worker then comes back without its optimizer's state "
+      "and without the residual that it had not sent yet");
 }
 
 bool IsCount(double value) { return std::isfinite(value) && value >= 0; }
@@ -91,7 +90,7 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   const auto magic = in.Get<uint32_t>();
   const auto version = in.Get<uint16_t>();
   if (magic != kCheckpointMagic && magic != kMagicBeforeBlobs) {
-    return absl::InvalidArgumentError("checkpoint: the file begins as none does");
+    return InvalidArgument("checkpoint: the file begins as none does");
   }
   if (magic == kMagicBeforeBlobs || version != kCheckpointVersion) return OfVersion(version);
   const size_t hashed = kCheckpointHeaderBytes - sizeof(uint64_t);
@@ -139,7 +138,7 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
 
 absl::Status CheckFits(const Header& header, const CheckpointShape& shape) {
   if (header.layout_hash != shape.layout_hash) {
-    return absl::NotFoundError("checkpoint: of a model that is cut in another way than this one");
+    return NotFound("checkpoint: of a model that is cut in another way than this one");
   }
   // A part's number is checked where the parts are put together.
   const bool has_all = header.coefficient_count == shape.coefficient_count;
@@ -190,20 +189,19 @@ class Pieces {
 
 absl::Status CheckBlobs(std::span<const NamedBlob> blobs) {
   if (blobs.size() > kCheckpointBlobsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("checkpoint: got ", blobs.size(),
-                                                   " blobs, wanted at most ", kCheckpointBlobsMax));
+    return InvalidArgument("checkpoint: got ", blobs.size(), " blobs, wanted at most ",
+                           kCheckpointBlobsMax);
   }
   for (size_t i = 0; i < blobs.size(); ++i) {
     const std::string& name = blobs[i].name;
     if (name.empty() || name.size() > kCheckpointBlobNameBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("checkpoint: blob ", i, ": got a name of ",
-                                                     name.size(), " bytes, wanted 1 to ",
-                                                     kCheckpointBlobNameBytesMax));
+      return InvalidArgument("checkpoint: blob ", i, ": got a name of ", name.size(),
+                             " bytes, wanted 1 to ", kCheckpointBlobNameBytesMax);
     }
     const auto same = std::ranges::find(blobs.first(i), name, &NamedBlob::name);
     if (same != blobs.first(i).end()) {
-      return absl::InvalidArgumentError(absl::StrCat("checkpoint: blob ", i, ": got ", name,
-                                                     " a second time, wanted a name of its own"));
+      return InvalidArgument("checkpoint: blob ", i, ": got ", name,
+                             " a second time, wanted a name of its own");
     }
   }
   return absl::OkStatus();
@@ -222,9 +220,8 @@ bool UnsettledPush::operator==(const UnsettledPush& other) const {
 
 absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint) {
   if (checkpoint.name.size() > kCheckpointNameBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoint: got a name of ", checkpoint.name.size(),
-                     " bytes, wanted at most ", kCheckpointNameBytesMax));
+    return InvalidArgument("checkpoint: got a name of ", checkpoint.name.size(),
+                           " bytes, wanted at most ", kCheckpointNameBytesMax);
   }
   LONGWAVE_RETURN_IF_ERROR(CheckBlobs(checkpoint.blobs));
   ByteWriter table;
@@ -235,12 +232,12 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
   const UnsettledPush* before = nullptr;
   for (const UnsettledPush& push : checkpoint.pushes) {
     if (before != nullptr && before->segment >= push.segment) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint: got a push of segment ", push.segment, " after one of ", before->segment));
+      return InvalidArgument("checkpoint: got a push of segment ", push.segment, " after one of ",
+                             before->segment);
     }
     if (push.segment >= checkpoint.accounted.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint: got a push of segment ", push.segment, " of ", checkpoint.accounted.size()));
+      return InvalidArgument("checkpoint: got a push of segment ", push.segment, " of ",
+                             checkpoint.accounted.size());
     }
     before = &push;
     table.Put(push.segment);
@@ -264,8 +261,8 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
   for (const NamedBlob& blob : checkpoint.blobs) pieces.Add(blob.bytes.bytes());
   for (const UnsettledPush& push : checkpoint.pushes) pieces.Add(push.payload.bytes());
   if (encoded.bytes > kCheckpointFileBytesMax) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "checkpoint: got ", encoded.bytes, " bytes, wanted at most ", kCheckpointFileBytesMax));
+    return ResourceExhausted("checkpoint: got ", encoded.bytes, " bytes, wanted at most ",
+                             kCheckpointFileBytesMax);
   }
 
   ContentHash hash;
@@ -360,7 +357,7 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
     in.Align();
   }
   if (const absl::Status blobs = CheckBlobs(checkpoint.blobs); in.ok() && !blobs.ok())
-    return absl::DataLossError(blobs.message());
+    return DataLoss(blobs.message());
   checkpoint.momentum = GetFloats(in, header.coefficient_count);
   // Blobs and payloads keep the file's bytes alive.
   const auto owner = std::make_shared<const Buffer>(file);

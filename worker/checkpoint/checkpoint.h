@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 
 namespace longwave {

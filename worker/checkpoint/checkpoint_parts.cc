@@ -7,8 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "worker/checkpoint/worker_folder.h"
+#include "common/log/log.h"
 
 namespace longwave {
 namespace {
@@ -31,6 +32,34 @@ Coefficients CoefficientsOf(const Layout& layout, NodeRank node) {
           last.coefficient_begin + last.coefficient_count};
 }
 
+// Adds what result's rank needs of another rank's part.
+absl::Status Add(const Layout& layout, Checkpoint part, Checkpoint* result) {
+  const Coefficients there = CoefficientsOf(layout, part.node);
+  const Coefficients here = CoefficientsOf(layout, result->node);
+  if (part.momentum.size() != there.end - there.begin) {
+    return DataLoss("checkpoint: got ", part.momentum.size(), " coefficients of rank ",
+                    part.node.rank, " of ", part.node.ranks, ", wanted ", there.end - there.begin);
+  }
+  const uint64_t begin = std::max(here.begin, there.begin);
+  const uint64_t end = std::min(here.end, there.end);
+  if (begin < end) {
+    std::copy_n(part.momentum.begin() + static_cast<ptrdiff_t>(begin - there.begin), end - begin,
+                result->momentum.begin() + static_cast<ptrdiff_t>(begin - here.begin));
+  }
+  const SegmentRange segments = SegmentsOfRank(layout, part.node.rank, part.node.ranks);
+  const SegmentRange owned = SegmentsOfRank(layout, result->node.rank, result->node.ranks);
+  for (uint32_t s = segments.begin; s < segments.end; ++s) result->accounted[s] = part.accounted[s];
+  for (UnsettledPush& push : part.pushes) {
+    if (!segments.Contains(push.segment)) continue;
+    if (!owned.Contains(push.segment)) push.payload = Buffer();
+    result->pushes.push_back(std::move(push));
+  }
+  const bool is_split_alike = part.node.ranks == result->node.ranks;
+  if (!is_split_alike || part.node == result->node)
+    std::ranges::move(part.blobs, std::back_inserter(result->blobs));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status WriteCheckpointPart(FileSystem& files, const std::string& folder,
@@ -48,62 +77,54 @@ absl::Status RemovePartsBut(FileSystem& files, const std::string& folder, uint64
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Checkpoint>> ReadParts(FileSystem& files, const std::string& folder,
-                                                  Checkpoint first, const CheckpointShape& shape) {
-  const NodeRank node = first.node;
-  if (node.rank != 0)
-    return absl::DataLossError(
-        absl::StrCat("checkpoint: got the part of rank ", node.rank, ", wanted that of rank 0"));
-  std::vector<Checkpoint> parts;
-  parts.push_back(std::move(first));
-  for (uint32_t rank = 1; rank < node.ranks; ++rank) {
-    const std::string file = JoinPath(folder, NameOf(parts[0].write, rank));
-    absl::StatusOr<Checkpoint> part = ReadCheckpoint(files, file, shape);
-    if (!part.ok()) return absl::DataLossError(part.status().message());
-    const bool fits = part->run == parts[0].run && part->worker == parts[0].worker &&
-                      part->round == parts[0].round && part->fragment == parts[0].fragment &&
-                      part->write == parts[0].write &&
-                      part->node == NodeRank{.rank = rank, .ranks = node.ranks};
-    if (!fits) return absl::DataLossError(absl::StrCat(file, ": got a part of another checkpoint"));
-    parts.push_back(*std::move(part));
+absl::StatusOr<Checkpoint> ReadPart(FileSystem& files, const std::string& folder, Checkpoint first,
+                                    const Layout& layout, NodeRank node) {
+  if (first.node.rank != 0)
+    return DataLoss("checkpoint: got the part of rank ", first.node.rank,
+                    ", wanted that of rank 0");
+  const CheckpointShape shape = ShapeOf(layout);
+  NodeRank there = first.node;
+  Checkpoint part{.node = there,
+                  .blobs = std::exchange(first.blobs, {}),
+                  .momentum = std::exchange(first.momentum, {}),
+                  .accounted = first.accounted,
+                  .pushes = std::exchange(first.pushes, {})};
+  Checkpoint result = std::move(first);
+  result.node = node;
+  const Coefficients own = CoefficientsOf(layout, node);
+  result.momentum.assign(own.end - own.begin, 0.0f);
+  for (;;) {
+    LONGWAVE_RETURN_IF_ERROR(Add(layout, std::move(part), &result));
+    if (++there.rank == there.ranks) return result;
+    const std::string file = JoinPath(folder, NameOf(result.write, there.rank));
+    absl::StatusOr<Checkpoint> read = ReadCheckpoint(files, file, shape);
+    if (!read.ok()) return DataLoss(read.status().message());
+    part = *std::move(read);
+    const bool fits = part.run == result.run && part.worker == result.worker &&
+                      part.round == result.round && part.fragment == result.fragment &&
+                      part.write == result.write && part.node == there;
+    if (!fits) return DataLoss(file, ": got a part of another checkpoint");
   }
-  return parts;
 }
 
-absl::StatusOr<Checkpoint> PartOf(std::vector<Checkpoint> parts, const Layout& layout,
-                                  NodeRank node) {
-  const bool is_split_alike = parts.size() == node.ranks;
-  const SegmentRange owned = SegmentsOfRank(layout, node.rank, node.ranks);
-  const Coefficients wanted = CoefficientsOf(layout, node);
-  Checkpoint whole = parts[0];
-  whole.node = node;
-  whole.momentum.assign(wanted.end - wanted.begin, 0.0f);
-  whole.blobs.clear();
-  whole.pushes.clear();
-  for (Checkpoint& part : parts) {
-    const Coefficients there = CoefficientsOf(layout, part.node);
-    if (part.momentum.size() != there.end - there.begin) {
-      return absl::DataLossError(absl::StrCat(
-          "checkpoint: got ", part.momentum.size(), " coefficients of rank ", part.node.rank,
-          " of ", part.node.ranks, ", wanted ", there.end - there.begin));
-    }
-    const uint64_t begin = std::max(wanted.begin, there.begin);
-    const uint64_t end = std::min(wanted.end, there.end);
-    if (begin < end) {
-      std::copy_n(part.momentum.begin() + static_cast<ptrdiff_t>(begin - there.begin), end - begin,
-                  whole.momentum.begin() + static_cast<ptrdiff_t>(begin - wanted.begin));
-    }
-    const SegmentRange segments = SegmentsOfRank(layout, part.node.rank, part.node.ranks);
-    for (uint32_t s = segments.begin; s < segments.end; ++s) whole.accounted[s] = part.accounted[s];
-    for (UnsettledPush& push : part.pushes) {
-      if (!segments.Contains(push.segment)) continue;
-      if (!owned.Contains(push.segment)) push.payload = Buffer();
-      whole.pushes.push_back(std::move(push));
-    }
-    if (is_split_alike && part.node != node) continue;
-    std::ranges::move(part.blobs, std::back_inserter(whole.blobs));
+absl::StatusOr<std::optional<FoundCheckpoint>> ReadPartOfLast(FileSystem& files,
+                                                              const std::string& folder,
+                                                              uint64_t run, const std::string& name,
+                                                              uint32_t worker, const Layout& layout,
+                                                              NodeRank node) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<FoundCheckpoint> found,
+                            ReadLastCheckpoint(files, folder, run, name, worker, ShapeOf(layout)));
+  if (!found.has_value() || (node.is_alone() && found->checkpoint.node.is_alone())) return found;
+  absl::StatusOr<Checkpoint> part =
+      ReadPart(files, folder, std::move(found->checkpoint), layout, node);
+  if (!part.ok() && found->stale) {
+    Log(LogLevel::kWarning, absl::StrCat("no use of the last checkpoint, which is stale: ",
+                                         std::string(part.status().message())));
+    return std::nullopt;
   }
-  return whole;
+  LONGWAVE_RETURN_IF_ERROR(part.status());
+  found->checkpoint = *std::move(part);
+  return found;
 }
 
 }  // namespace longwave

@@ -2,9 +2,8 @@
 #define LONGWAVE_WORKER_CHECKPOINT_CHECKPOINT_PARTS_H_
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,6 +11,7 @@
 #include "common/wire/frame.h"
 #include "server/store/file_system.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/worker_folder.h"
 
 namespace longwave {
 
@@ -26,16 +26,22 @@ absl::Status WriteCheckpointPart(FileSystem& files, const std::string& folder,
 // Removes the parts of all other writes.
 absl::Status RemovePartsBut(FileSystem& files, const std::string& folder, uint64_t write);
 
-// The parts of all ranks, by rank: `first`, rank 0's, and the others from the folder. DataLoss: a
-// part is damaged, absent or of another checkpoint.
-absl::StatusOr<std::vector<Checkpoint>> ReadParts(FileSystem& files, const std::string& folder,
-                                                  Checkpoint first, const CheckpointShape& shape);
+// A rank's part of the checkpoint that the parts of all ranks make up, whatever their number is:
+// `first`, rank 0's or the whole of one device, and the others' from the folder. Two parts at most
+// are in memory. Of other ranks' pushes the result has no payloads. Blobs: the rank's own, or,
+// where the number of ranks has changed, those of all parts one after the other. DataLoss: a part
+// is damaged, absent or of another checkpoint, or its residual does not fit.
+absl::StatusOr<Checkpoint> ReadPart(FileSystem& files, const std::string& folder, Checkpoint first,
+                                    const Layout& layout, NodeRank node);
 
-// A rank's part of the checkpoint that all `parts` make up, whatever their number of ranks was. Of
-// other ranks' pushes it has no payloads. Blobs: the rank's own, or, where the number of ranks has
-// changed, those of all parts one after the other. DataLoss: a part's residual does not fit.
-absl::StatusOr<Checkpoint> PartOf(std::vector<Checkpoint> parts, const Layout& layout,
-                                  NodeRank node);
+// A rank's part of the last checkpoint of a worker's folder (ReadLastCheckpoint). Nothing, too, and
+// logged: a stale one whose parts are not all there. Errors: as ReadLastCheckpoint and
+// ReadPart.
+absl::StatusOr<std::optional<FoundCheckpoint>> ReadPartOfLast(FileSystem& files,
+                                                              const std::string& folder,
+                                                              uint64_t run, const std::string& name,
+                                                              uint32_t worker, const Layout& layout,
+                                                              NodeRank node);
 
 }  // namespace longwave
 

@@ -32,8 +32,7 @@ absl::StatusOr<uint64_t> ReadWord(FileSystem& files, const std::string& file, co
   uint64_t word = 0;
   if (text.size() != kWordBytes || text.back() != '\n' ||
       !absl::SimpleHexAtoi(std::string(text.substr(0, kWordBytes - 1)), &word) || word == 0) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": wanted ", what, ": 16 hexadecimal digits and the end of the line"));
+    return DataLoss(file, ": wanted ", what, ": 16 hexadecimal digits and the end of the line");
   }
   return word;
 }

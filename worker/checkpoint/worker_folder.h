@@ -61,12 +61,6 @@ class WorkerFolder {
   // durably. Does nothing without one.
   absl::Status Retire();
 
-  using Found = FoundCheckpoint;
-  absl::StatusOr<std::optional<Found>> Read(uint64_t run, const std::string& name, uint32_t worker,
-                                            const CheckpointShape& shape) {
-    return ReadLastCheckpoint(*files_, path_, run, name, worker, shape);
-  }
-
  private:
   WorkerFolder(FileSystem* files, std::string path, std::unique_ptr<FileLock> lock,
                uint64_t identity, uint64_t process, bool current)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 namespace {
@@ -102,7 +103,7 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
     if (answer->instruction == Instruction::kStop && !ended_.has_value()) {
       const bool as_asked =
           answer->phase == RunPhase::kFinished || answer->phase == RunPhase::kStopped;
-      ended_ = as_asked ? absl::OkStatus() : absl::AbortedError(answer->reason);
+      ended_ = as_asked ? absl::OkStatus() : Aborted(answer->reason);
     }
     if (!unanswered_.empty()) schedule_.Urge();
   }
@@ -178,8 +179,8 @@ absl::StatusOr<std::vector<std::string>> SessionCore::Endpoints(uint32_t shard_c
   std::vector<std::string> endpoints(shard_count);
   for (const ShardAddress& shard : shards_) {
     if (shard.shard >= shard_count) {
-      return absl::InvalidArgumentError(absl::StrCat("got the address of shard ", shard.shard,
-                                                     ", wanted shards 0 to ", shard_count - 1));
+      return InvalidArgument("got the address of shard ", shard.shard, ", wanted shards 0 to ",
+                             shard_count - 1);
     }
     endpoints[shard.shard] = shard.data_endpoint;
   }

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/heartbeat_schedule.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 
@@ -68,6 +68,7 @@ class SessionCore {
   bool is_registered() const { return has_registered_; }
   uint32_t worker() const { return worker_; }
   uint64_t run() const { return run_; }
+  uint32_t members() const { return static_cast<uint32_t>(membership_.members.size()); }
   Directive directive() const;
   // True: a member, and all shards are known.
   bool KnowsRun(uint32_t shard_count) const;

@@ -43,21 +43,45 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
   LONGWAVE_RETURN_IF_ERROR(CheckInvariants());
 #endif
   if (!stops_ || wish == Wish::kGoOn) return wish;
-  KeepLast();
+  LONGWAVE_RETURN_IF_ERROR(KeepLast());
   return Wish::kEnd;
 }
 
 // A replica with all rounds needs no checkpoint: its residual is never sent.
-void WorkerCore::KeepLast() {
-  if (stage_ == Stage::kSealing || !std::exchange(has_unkept_, false)) return;
-  if (options_.checkpoint_every.value_or(0) == 0) return;
-  KeepCheckpoint keep{.round = round_, .fragment = fragment_, .is_last = true};
+absl::Status WorkerCore::KeepLast() {
+  if (stage_ == Stage::kSealing || !std::exchange(has_unkept_, false)) return absl::OkStatus();
+  if (options_.checkpoint_every.value_or(0) == 0) return absl::OkStatus();
+  std::vector<SegmentPush> in_flight;
   for (const Segment& segment : segments_) {
-    if (segment.state == SegmentState::kPosted) keep.pushes.push_back(segment.push);
+    if (segment.state == SegmentState::kPosted) in_flight.push_back(segment.push);
   }
-  effects_.push_back(std::move(keep));
+  LONGWAVE_RETURN_IF_ERROR(Keep(in_flight, /*is_last=*/true));
   Tell(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
                     ", with ", awaited_, " pushes in flight"));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerCore::Keep(std::span<const SegmentPush> pushes, bool is_last) {
+  SyncPipeline& pipeline = *options_.pipeline;
+  Checkpoint checkpoint{.layout_hash = options_.layout->hash(),
+                        .round = round_,
+                        .fragment = fragment_,
+                        .step = step_,
+                        .tokens = counts_.tokens,
+                        .accounted = pipeline.Accounted()};
+  std::vector<uint32_t> unsettled;
+  for (const SegmentPush& push : pushes) {
+    unsettled.push_back(push.segment);
+    checkpoint.accounted[push.segment] = push.accounted;
+    checkpoint.pushes.push_back({.segment = push.segment,
+                                 .norm = push.norm,
+                                 .weight = push.weight,
+                                 .payload = push.payload});
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(checkpoint.momentum, pipeline.ExportMomentum(unsettled));
+  std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
+  effects_.push_back(KeepCheckpoint{std::move(checkpoint), is_last});
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
@@ -176,7 +200,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
   // since a checkpoint needs a residual without a half-done encoding.
   if (fills_) LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
   if (holds_ && WritesCheckpoint()) {
-    effects_.push_back(KeepCheckpoint{.round = round_, .fragment = fragment_, .pushes = held_});
+    LONGWAVE_RETURN_IF_ERROR(Keep(held_, /*is_last=*/false));
     has_unkept_ = false;
   } else if (holds_ && options_.checkpoint_every.has_value()) {
     effects_.push_back(RetireCheckpoint{});

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/core/session_core.h"
 #include "worker/sync/fragments.h"
@@ -50,9 +51,9 @@ struct RetireCheckpoint {};  // the last checkpoint is stale from now on
 // Writes this worker's own state to its disk. A failed write makes the last checkpoint stale before
 // any post. is_last: no post follows, so that the last checkpoint may stay then.
 struct KeepCheckpoint {
-  uint32_t round = 0;  // see Checkpoint
-  uint32_t fragment = 0;
-  std::vector<SegmentPush> pushes;  // in flight, or to be posted next
+  // With the pushes that are in flight or are posted next. The driver adds run, worker, rank, the
+  // other totals and the loop's blobs.
+  Checkpoint checkpoint;
   bool is_last = false;
 };
 struct FetchWish {  // see WorkerLedger::Fetch
@@ -244,7 +245,9 @@ class WorkerCore {
   void Warn(std::string text) { effects_.push_back(CoreNotice{true, std::move(text)}); }
 
   absl::StatusOr<Wish> AdvanceStage(absl::Time now);
-  void KeepLast();
+  absl::Status KeepLast();
+  // Adds a KeepCheckpoint.
+  absl::Status Keep(std::span<const SegmentPush> pushes, bool is_last);
 
   // Rounds (worker_core.cc).
   void GoTo(uint32_t round);
@@ -262,16 +265,16 @@ class WorkerCore {
 
   // Catching up (worker_core_catch_up.cc).
   absl::Status CheckPossible() const;
-  uint32_t LowestRound() const;
-  uint32_t HighestAnchor() const;
+  // The lowest and the highest of the segments' anchors.
+  std::pair<uint32_t, uint32_t> AnchorRounds() const;
   // anew: every segment's contents are useless.
   absl::StatusOr<Wish> CatchUp(bool anew = false);
   // True: all segments that this stage waits for are current.
   bool HeardAll() const;
   void Fetch(uint32_t segment, bool anew = false);
   absl::Status Take(const Fetched& fetched);
-  absl::Status ReadInitial();
-  absl::Status LoadInitial(uint32_t segment);
+  // The segment's part of the first weights, which are made or read where they are not here.
+  absl::StatusOr<std::vector<std::vector<float>>> Initial(uint32_t segment);
   // The from_round of a fetch anew. kRoundNever: a snapshot has to come first.
   uint32_t AnewFrom() const { return directive_.other_start ? kRoundNever : 0; }
   absl::StatusOr<std::vector<std::vector<float>>> StartOf(uint32_t segment);

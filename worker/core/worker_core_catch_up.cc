@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "common/wire/snapshot_payload.h"
@@ -22,24 +23,19 @@ constexpr absl::Duration kLaggardsEvery = absl::Milliseconds(200);
 
 absl::Status WorkerCore::CheckPossible() const {
   if (options_.can_catch_up) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "got no way to catch up: with sync.update inner or local a replica is more than the merged "
       "updates; wanted a worker that is there from the first round on and is never away for longer "
       "than shards keep updates");
 }
 
-uint32_t WorkerCore::LowestRound() const {
-  uint32_t lowest = kRoundNever;
-  for (uint32_t s = 0; s < SegmentCount(); ++s)
-    lowest = std::min(lowest, options_.pipeline->anchor_round(s));
-  return lowest;
-}
-
-uint32_t WorkerCore::HighestAnchor() const {
-  uint32_t highest = 0;
-  for (uint32_t s = 0; s < SegmentCount(); ++s)
-    highest = std::max(highest, options_.pipeline->anchor_round(s));
-  return highest;
+std::pair<uint32_t, uint32_t> WorkerCore::AnchorRounds() const {
+  std::pair<uint32_t, uint32_t> rounds = {kRoundNever, 0};
+  for (uint32_t s = 0; s < SegmentCount(); ++s) {
+    const uint32_t here = options_.pipeline->anchor_round(s);
+    rounds = {std::min(rounds.first, here), std::max(rounds.second, here)};
+  }
+  return rounds;
 }
 
 bool WorkerCore::IsBehind(uint32_t next) const {
@@ -47,7 +43,7 @@ bool WorkerCore::IsBehind(uint32_t next) const {
   // With fragments the first ones of the next round may close before the last of this one.
   const uint32_t ahead = options_.plan.fragment_count() > 1 ? 1 : 0;
   return newest_open_round_ > next + ahead || directive_.first_round > next ||
-         LowestRound() != next || HighestAnchor() != next;
+         AnchorRounds() != std::pair(next, next);
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::CatchUp(bool anew) {
@@ -92,9 +88,8 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
     return absl::OkStatus();
   }
   const auto& refused = std::get<FetchRefused>(event);
-  return absl::FailedPreconditionError(absl::StrCat("got no way from round ", refused.round,
-                                                    " of segment ", refused.segment,
-                                                    " to the present: ", refused.reason));
+  return FailedPrecondition("got no way from round ", refused.round, " of segment ",
+                            refused.segment, " to the present: ", refused.reason);
 }
 
 absl::Status WorkerCore::Take(const Fetched& fetched) {
@@ -119,7 +114,13 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
   } else {
     if (anew && fetched.round != AnewFrom()) return absl::OkStatus();  // of an earlier fetch
     ++taken_.updates;
-    if (anew) LONGWAVE_RETURN_IF_ERROR(LoadInitial(segment));
+    if (anew) {
+      std::vector<std::vector<float>> arrays;
+      if (pipeline.owns(segment)) {
+        LONGWAVE_ASSIGN_OR_RETURN(arrays, Initial(segment));
+      }
+      LONGWAVE_RETURN_IF_ERROR(pipeline.LoadSegment(segment, 0, arrays));
+    }
     LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(
         segment, fetched.round, LearningRate(fetched.round, segment), fetched.payload));
   }
@@ -127,19 +128,12 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
   return absl::OkStatus();
 }
 
-absl::Status WorkerCore::ReadInitial() {
-  if (!initial_.empty()) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(initial_, options_.initial_weights());
-  return absl::OkStatus();
-}
-
-absl::Status WorkerCore::LoadInitial(uint32_t segment) {
-  if (!options_.pipeline->owns(segment)) return options_.pipeline->LoadSegment(segment, 0, {});
-  LONGWAVE_RETURN_IF_ERROR(ReadInitial());
+absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::Initial(uint32_t segment) {
+  if (initial_.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(initial_, options_.initial_weights());
+  }
   // Nesterov's velocity begins with zeros.
-  return options_.pipeline->LoadSegment(
-      segment, 0,
-      StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays()));
+  return StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays());
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Heard(absl::Time now) {
@@ -157,7 +151,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
   for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
   LONGWAVE_RETURN_IF_ERROR(pipeline.LoadMomentum(checkpoint.momentum, unsettled,
                                                  checkpoint.accounted, checkpoint.round));
-  ready_round_ = LowestRound();
+  ready_round_ = AnchorRounds().first;
   stage_ = Stage::kResuming;
   missing_ = late_ = unknown_ = 0;
   for (const UnsettledPush& push : checkpoint.pushes) {
@@ -213,8 +207,9 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
-  const uint32_t lowest = LowestRound(), first = directive_.first_round;
-  const uint32_t highest = std::max(newest_open_round_, HighestAnchor());
+  const auto [lowest, highest_anchor] = AnchorRounds();
+  const uint32_t highest = std::max(newest_open_round_, highest_anchor);
+  const uint32_t first = directive_.first_round;
   const bool level = lowest == highest;
   if (std::exchange(has_news_, false)) last_news_ = now;
   ready_round_ = lowest;
@@ -321,9 +316,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
 absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::StartOf(uint32_t segment) {
   if (options_.pipeline->anchor_round(segment) == 0 && !IsFetchedAnew(segment))
     return options_.pipeline->ExportSegment(segment);
-  LONGWAVE_RETURN_IF_ERROR(ReadInitial());
   gave_start_ = true;
-  return StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays());
+  return Initial(segment);
 }
 
 absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerRequest(

@@ -1,16 +1,15 @@
 // Conditions that hold between any two events.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "worker/core/worker_core.h"
 
 namespace longwave {
 
 absl::Status WorkerCore::CheckInvariants() const {
   const auto broken = [this](auto... what) {
-    return absl::InternalError(absl::StrCat("a worker that is ", Name(stage_), ", round ", round_,
-                                            ", fragment ", fragment_, ", step ", step_, ": ",
-                                            what...));
+    return Internal("a worker that is ", Name(stage_), ", round ", round_, ", fragment ", fragment_,
+                    ", step ", step_, ": ", what...);
   };
   const uint32_t fragments = options_.plan.fragment_count();
   if (round_ > rounds() || fragment_ > fragments)

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "worker/data/data_files.h"
@@ -30,10 +31,10 @@ absl::StatusOr<OpenFile> Open(const std::string& path, uint64_t size_before) {
   OpenFile file{.size = std::filesystem::file_size(path, error)};
   if (error) return FileError(path, error);
   if (file.size > kCorpusBytesMax || size_before > kCorpusBytesMax - file.size) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return ResourceExhausted(
         "data: more than ", kCorpusBytesMax >> 30, " GiB of text up to ", path,
         "; wanted at most that, which a worker holds in memory: name a smaller file or "
-        "folder, another one on each worker if you like"));
+        "folder, another one on each worker if you like");
   }
   errno = 0;
   file.stream.open(path, std::ios::binary);
@@ -47,8 +48,7 @@ absl::Status AppendFile(const std::string& path, std::string* text) {
   text->resize(begin + file.size);
   file.stream.read(text->data() + begin, static_cast<std::streamsize>(file.size));
   if (static_cast<uint64_t>(file.stream.gcount()) != file.size) {
-    return absl::DataLossError(absl::StrCat("data: ", path, ": read ", file.stream.gcount(),
-                                            " bytes, wanted ", file.size));
+    return DataLoss("data: ", path, ": read ", file.stream.gcount(), " bytes, wanted ", file.size);
   }
   return absl::OkStatus();
 }
@@ -101,15 +101,14 @@ absl::StatusOr<uint64_t> TrainCount(uint64_t count, uint64_t validation, const D
                                     uint32_t context) {
   const char* const unit = UnitOf(data);
   if (count == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("data: ", data.path, " holds no ", unit,
-                                                   "; wanted ",
-                                                   data.kind == "tokens" ? unit : "text"));
+    return InvalidArgument("data: ", data.path, " holds no ", unit, "; wanted ",
+                           data.kind == "tokens" ? unit : "text");
   }
   uint64_t train = count;
   if (data.validation_path.empty()) {
     if (!(data.validation_share >= 0 && data.validation_share < 1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data.validation_share is ", data.validation_share, "; wanted 0 or more and below 1"));
+      return InvalidArgument("data.validation_share is ", data.validation_share,
+                             "; wanted 0 or more and below 1");
     }
     train =
         static_cast<uint64_t>(std::floor(static_cast<double>(count) * (1 - data.validation_share)));
@@ -120,9 +119,9 @@ absl::StatusOr<uint64_t> TrainCount(uint64_t count, uint64_t validation, const D
        {std::pair<const char*, uint64_t>{"training", train}, {"validation", validation}}) {
     if (part_count >= wanted) continue;
     const bool own = part_count == validation && !data.validation_path.empty();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data: ", own ? data.validation_path : data.path, " leaves ", part_count, " ", unit,
-        " to the ", part, " part; wanted at least ", wanted, " (model.context + 1)"));
+    return InvalidArgument("data: ", own ? data.validation_path : data.path, " leaves ", part_count,
+                           " ", unit, " to the ", part, " part; wanted at least ", wanted,
+                           " (model.context + 1)");
   }
   return train;
 }
@@ -197,9 +196,8 @@ absl::StatusOr<std::vector<int64_t>> Corpus::Tokens(uint64_t begin, uint64_t cou
       uint32_t token = 0;
       std::memcpy(&token, piece->bytes + i * piece->width, piece->width);
       if (token >= vocabulary_) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("data: ", piece->path, ": token ", i, " is ", token,
-                         ", wanted one below model.vocabulary (", vocabulary_, ")"));
+        return InvalidArgument("data: ", piece->path, ": token ", i, " is ", token,
+                               ", wanted one below model.vocabulary (", vocabulary_, ")");
       }
       tokens.push_back(token);
     }

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -34,9 +35,8 @@ absl::StatusOr<std::string> NewestHeaders() {
     }
   }
   if (newest.empty()) {
-    return absl::NotFoundError(absl::StrCat("data: no compiler's headers under ", kHeaderRoot,
-                                            "; wanted a folder such as ", kHeaderRoot,
-                                            "/12, or data.path naming a file or folder"));
+    return NotFound("data: no compiler's headers under ", kHeaderRoot, "; wanted a folder such as ",
+                    kHeaderRoot, "/12, or data.path naming a file or folder");
   }
   return newest;
 }
@@ -84,9 +84,9 @@ std::vector<std::string> Matches(const std::string& pattern) {
 
 absl::Status FileError(const std::string& path, const std::error_code& error) {
   std::string text = absl::StrCat("data: ", path, ": ", error.message());
-  if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError(text);
-  if (error == std::errc::permission_denied) return absl::PermissionDeniedError(text);
-  return absl::DataLossError(text);
+  if (error == std::errc::no_such_file_or_directory) return NotFound(text);
+  if (error == std::errc::permission_denied) return PermissionDenied(text);
+  return DataLoss(text);
 }
 
 absl::StatusOr<std::vector<std::string>> DataFiles(const std::string& path) {
@@ -96,23 +96,20 @@ absl::StatusOr<std::vector<std::string>> DataFiles(const std::string& path) {
   }
   static constexpr absl::string_view kWanted = "wanted a file, a folder or ";
   if (root.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: got an empty path, ", kWanted, kCompilerHeaders));
+    return InvalidArgument("data: got an empty path, ", kWanted, kCompilerHeaders);
   }
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
   if (status.type() == fs::file_type::not_found) {
     std::vector<std::string> matches = Matches(root);
     if (!matches.empty()) return matches;
-    return absl::NotFoundError(
-        absl::StrCat("data: ", root, " does not exist; ", kWanted, kCompilerHeaders));
+    return NotFound("data: ", root, " does not exist; ", kWanted, kCompilerHeaders);
   }
   if (!fs::status_known(status)) return FileError(root, error);
   if (fs::is_regular_file(status)) return std::vector<std::string>{root};
   // A device or a pipe has no size, and reading it may never end.
   if (!fs::is_directory(status)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", root, " is not a file or folder; ", kWanted, kCompilerHeaders));
+    return InvalidArgument("data: ", root, " is not a file or folder; ", kWanted, kCompilerHeaders);
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesUnder(root));
   std::sort(files.begin(), files.end());

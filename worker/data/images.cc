@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "worker/data/corpus.h"
@@ -24,14 +25,23 @@ constexpr size_t kIdxLabelsHead = 8, kIdxImagesHead = 16;
 constexpr size_t kCifarPixels = 3 * 32 * 32;
 
 absl::Status Unfit(const std::string& path, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat("data: ", path, ": ", what));
+  return InvalidArgument("data: ", path, ": ", what);
 }
 
-// Reads a whole file, plain or gzip; zlib detects which.
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::Status TooLarge(const std::string& path) {
+  return ResourceExhausted("data: more than ", kCorpusBytesMax >> 30, " GiB of images up to ", path,
+                           ", which a worker holds in memory");
+}
+
+// Reads a whole file, plain or gzip; zlib detects which. `held` bytes are in memory already.
+absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t held) {
   errno = 0;
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose_r);
   if (file == nullptr) return FileError(path, std::error_code(errno, std::generic_category()));
+  std::error_code unknown;
+  if (const uintmax_t size = std::filesystem::file_size(path, unknown);
+      !unknown && size > kCorpusBytesMax - held)
+    return TooLarge(path);
   std::string bytes;
   constexpr size_t kChunk = 1 << 20;
   while (true) {
@@ -42,14 +52,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
     if (got == 0) return bytes;
     if (got < 0) {
       int code = 0;
-      return absl::DataLossError(absl::StrCat("data: ", path, ": ", gzerror(file.get(), &code)));
+      return DataLoss("data: ", path, ": ", gzerror(file.get(), &code));
     }
-    if (bytes.size() > kCorpusBytesMax) {
-      return absl::ResourceExhaustedError(absl::StrCat("data: ", path, ": more than ",
-                                                       kCorpusBytesMax >> 30,
-                                                       " GiB of images, which a worker holds in "
-                                                       "memory"));
-    }
+    if (held + bytes.size() > kCorpusBytesMax) return TooLarge(path);
   }
 }
 
@@ -83,15 +88,15 @@ absl::StatusOr<Images> Images::Load(const DataSection& data, const ModelSection&
   }
   const uint64_t held_out = images.labels_.size() - images.train_count_;
   if (images.train_count_ > 0 && held_out > 0) return images;
-  return absl::InvalidArgumentError(absl::StrCat("data: ", data.path, ": got ", images.train_count_,
-                                                 " images to train on and ", held_out,
-                                                 " to validate with, wanted at least one of each"));
+  return InvalidArgument("data: ", data.path, ": got ", images.train_count_,
+                         " images to train on and ", held_out,
+                         " to validate with, wanted at least one of each");
 }
 
 absl::Status Images::ReadAll(const std::string& path) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, DataFiles(path));
   for (const std::string& file : files) {
-    LONGWAVE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, pixels_.size()));
     const uint32_t magic = HeadNumber(bytes, 0);
     if (magic == kIdxLabels) continue;  // read together with the images
     LONGWAVE_RETURN_IF_ERROR(magic == kIdxImages ? ReadIdx(file, bytes) : ReadCifar(file, bytes));
@@ -117,7 +122,7 @@ absl::Status Images::ReadIdx(const std::string& path, const std::string& bytes) 
       (name.parent_path() /
        absl::StrReplaceAll(name.filename().string(), {{"images", "labels"}, {"idx3", "idx1"}}))
           .string();
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string labels, ReadFile(labels_path));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string labels, ReadFile(labels_path, pixels_.size()));
   if (HeadNumber(labels, 0) != kIdxLabels || labels.size() != kIdxLabelsHead + count) {
     return Unfit(labels_path,
                  absl::StrCat("got no IDX file of ", count, " labels, wanted it for ", path));

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/data/data_files.h"
 
@@ -52,7 +53,7 @@ absl::StatusOr<TokenPiece> MapTokens(const std::string& path, uint32_t raw_width
   LONGWAVE_ASSIGN_OR_RETURN(piece.owner, Map(path, &size));
   piece.bytes = static_cast<const std::byte*>(piece.owner.get());
   const auto unfit = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat("data: ", path, ": ", what));
+    return InvalidArgument("data: ", path, ": ", what);
   };
   std::array<int32_t, 3> head = {};
   if (size >= kShardHeaderBytes) std::memcpy(head.data(), piece.bytes, sizeof(head));

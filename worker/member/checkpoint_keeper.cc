@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/checkpoint/checkpoint_parts.h"
+#include "worker/member/member.h"
 
 namespace longwave {
 namespace {
@@ -32,9 +33,14 @@ double BytesOf(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-absl::Status CheckpointKeeper::Keep(const KeepCheckpoint& keep, const WorkerState& state,
-                                    SyncPipeline& pipeline, TrainingLoop& loop) {
-  const absl::Status written = Write(keep, state, pipeline, loop);
+CheckpointKeeper::CheckpointKeeper(const MemberParts& parts)
+    : owner_(parts),
+      place_(parts.folder == nullptr ? parts.shared_folder
+                                     : SharedFolder{parts.folder->files(), parts.folder->path()}) {}
+
+absl::Status CheckpointKeeper::Keep(KeepCheckpoint keep, const WorkerState& state,
+                                    TrainingLoop& loop) {
+  const absl::Status written = Write(Complete(state, loop, &keep.checkpoint), keep.checkpoint);
   // A node that lacks a rank posts nothing more, so the checkpoint before is as good as it was.
   if (owner_.node != nullptr) LONGWAVE_RETURN_IF_ERROR(owner_.node->failure());
   ++(written.ok() ? written_ : failed_);
@@ -45,7 +51,8 @@ absl::Status CheckpointKeeper::Keep(const KeepCheckpoint& keep, const WorkerStat
   if (!keep.is_last) LONGWAVE_RETURN_IF_ERROR(Retire());
   if (!std::exchange(failing_, true)) {
     Log(LogLevel::kWarning,
-        absl::StrCat("no checkpoint of round ", keep.round, ": ", std::string(written.message()),
+        absl::StrCat("no checkpoint of round ", keep.checkpoint.round, ": ",
+                     std::string(written.message()),
                      keep.is_last ? "; the one before stays as it is"
                                   : "; a crash from here on would cost this worker its residual"));
   }
@@ -58,67 +65,42 @@ absl::Status CheckpointKeeper::Retire() {
   return owner_.node == nullptr ? retired : owner_.node->Agree(retired);
 }
 
-absl::Status CheckpointKeeper::Write(const KeepCheckpoint& keep, const WorkerState& state,
-                                     SyncPipeline& pipeline, TrainingLoop& loop) {
-  absl::StatusOr<Checkpoint> checkpoint = Make(keep, state, pipeline, loop);
-  if (owner_.node != nullptr) return WritePart(std::move(checkpoint));
-  LONGWAVE_RETURN_IF_ERROR(checkpoint.status());
-  LONGWAVE_RETURN_IF_ERROR(owner_.folder->Write(*checkpoint));
+absl::Status CheckpointKeeper::Complete(const WorkerState& state, TrainingLoop& loop,
+                                        Checkpoint* checkpoint) const {
+  checkpoint->run = owner_.run;
+  checkpoint->name = owner_.name;
+  checkpoint->worker = owner_.worker;
+  checkpoint->seconds_computing = state.seconds_computing;
+  checkpoint->seconds_syncing = state.seconds_syncing;
+  checkpoint->bytes = state.bytes;
+  return loop.Save(&checkpoint->blobs);
+}
+
+absl::Status CheckpointKeeper::Write(const absl::Status& completed, Checkpoint& checkpoint) {
+  if (owner_.node != nullptr) return WritePart(completed, checkpoint);
+  LONGWAVE_RETURN_IF_ERROR(completed);
+  LONGWAVE_RETURN_IF_ERROR(owner_.folder->Write(checkpoint));
   // Parts are of a time when this worker was a node.
   return written_ > 0 ? absl::OkStatus() : RemovePartsBut(*place_.files, place_.path, /*write=*/0);
 }
 
-absl::Status CheckpointKeeper::WritePart(absl::StatusOr<Checkpoint> checkpoint) {
+absl::Status CheckpointKeeper::WritePart(absl::Status status, Checkpoint& checkpoint) {
   Node& node = *owner_.node;
+  checkpoint.node = node.rank();
   // Equal at all ranks, and of no earlier checkpoint of the folder.
-  const uint64_t write = node.process() << 32 | (written_ + failed_ + 1);
-  absl::Status status = checkpoint.status();
-  const absl::Duration patience = DiskPatience(node, status.ok() ? BytesOf(*checkpoint) : 0);
-  if (status.ok()) {
-    checkpoint->node = node.rank();
-    checkpoint->write = write;
-    if (owner_.folder == nullptr)
-      status = WriteCheckpointPart(*place_.files, place_.path, *checkpoint);
-  }
+  checkpoint.write = node.process() << 32 | (written_ + failed_ + 1);
+  const absl::Duration patience = DiskPatience(node, BytesOf(checkpoint));
+  if (status.ok() && owner_.folder == nullptr)
+    status = WriteCheckpointPart(*place_.files, place_.path, checkpoint);
   LONGWAVE_RETURN_IF_ERROR(node.Agree(status, patience));
   if (owner_.folder != nullptr) {
-    status = owner_.folder->Write(*checkpoint);
-    if (status.ok()) status = RemovePartsBut(*place_.files, place_.path, write);
+    status = owner_.folder->Write(checkpoint);
+    if (status.ok()) status = RemovePartsBut(*place_.files, place_.path, checkpoint.write);
   }
   return node.Agree(status, patience);
 }
 
-absl::StatusOr<Checkpoint> CheckpointKeeper::Make(const KeepCheckpoint& keep,
-                                                  const WorkerState& state, SyncPipeline& pipeline,
-                                                  TrainingLoop& loop) const {
-  Checkpoint checkpoint{.run = owner_.run,
-                        .layout_hash = owner_.layout->hash(),
-                        .name = owner_.name,
-                        .worker = owner_.worker,
-                        .round = keep.round,
-                        .fragment = keep.fragment,
-                        .step = state.step,
-                        .tokens = state.tokens,
-                        .seconds_computing = state.seconds_computing,
-                        .seconds_syncing = state.seconds_syncing,
-                        .bytes = state.bytes};
-  LONGWAVE_RETURN_IF_ERROR(loop.Save(&checkpoint.blobs));
-  checkpoint.accounted = pipeline.Accounted();
-  std::vector<uint32_t> unsettled;
-  for (const SegmentPush& push : keep.pushes) {
-    checkpoint.accounted[push.segment] = push.accounted;
-    unsettled.push_back(push.segment);
-    checkpoint.pushes.push_back({.segment = push.segment,
-                                 .norm = push.norm,
-                                 .weight = push.weight,
-                                 .payload = push.payload});
-  }
-  LONGWAVE_ASSIGN_OR_RETURN(checkpoint.momentum, pipeline.ExportMomentum(unsettled));
-  std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
-  return checkpoint;
-}
-
-absl::StatusOr<std::optional<WorkerFolder::Found>> CheckpointKeeper::Last() {
+absl::StatusOr<std::optional<FoundCheckpoint>> CheckpointKeeper::Last() {
   const double bytes =
       kBytesOfAParameterMax * static_cast<double>(owner_.layout->parameter_count());
   const auto agree = [&](const absl::Status& mine) {
@@ -129,7 +111,9 @@ absl::StatusOr<std::optional<WorkerFolder::Found>> CheckpointKeeper::Last() {
     LONGWAVE_RETURN_IF_ERROR(agree(absl::OkStatus()));
     return std::nullopt;
   }
-  absl::StatusOr<std::optional<WorkerFolder::Found>> found = Read();
+  absl::StatusOr<std::optional<FoundCheckpoint>> found =
+      ReadPartOfLast(*place_.files, place_.path, owner_.run, owner_.name, owner_.worker,
+                     *owner_.layout, owner_.node == nullptr ? NodeRank{} : owner_.node->rank());
   const absl::Status agreed = agree(found.status());
   if (found.ok() && !agreed.ok()) found = agreed;
   if (found.ok() || absl::IsFailedPrecondition(found.status()) ||
@@ -139,20 +123,6 @@ absl::StatusOr<std::optional<WorkerFolder::Found>> CheckpointKeeper::Last() {
   Log(LogLevel::kWarning,
       absl::StrCat("no use of the last checkpoint: ", std::string(found.status().message())));
   return std::nullopt;
-}
-
-absl::StatusOr<std::optional<WorkerFolder::Found>> CheckpointKeeper::Read() {
-  const CheckpointShape shape = ShapeOf(*owner_.layout);
-  LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found,
-                            ReadLastCheckpoint(*place_.files, place_.path, owner_.run, owner_.name,
-                                               owner_.worker, shape));
-  const NodeRank here = owner_.node == nullptr ? NodeRank{} : owner_.node->rank();
-  if (!found.has_value() || (here.is_alone() && found->checkpoint.node.is_alone())) return found;
-  LONGWAVE_ASSIGN_OR_RETURN(
-      std::vector<Checkpoint> parts,
-      ReadParts(*place_.files, place_.path, std::move(found->checkpoint), shape));
-  LONGWAVE_ASSIGN_OR_RETURN(found->checkpoint, PartOf(std::move(parts), *owner_.layout, here));
-  return found;
 }
 
 }  // namespace longwave

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "worker/core/session_core.h"
 
 namespace longwave {

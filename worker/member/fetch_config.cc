@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -25,7 +26,7 @@ absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
                         absl::FunctionRef<absl::Status()> attempt) {
   const absl::Time give_up = MonotonicNow() + patience;
   for (bool said = false;; said = true) {
-    if (stop.requested()) return absl::CancelledError("asked to stop before registration");
+    if (stop.requested()) return Cancelled("asked to stop before registration");
     absl::Status status = attempt();
     if (status.ok() || !MayPass(status) || MonotonicNow() > give_up) return status;
     if (!said) Log(LogLevel::kWarning, absl::StrCat(status.message(), "; trying again"));
@@ -43,7 +44,7 @@ absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const O
     LONGWAVE_ASSIGN_OR_RETURN(credentials, CredentialsFolder(own.security.folder, state_dir));
   }
   const auto client = CoordinatorClient::Connect(coordinator, kCallDeadline, credentials);
-  absl::StatusOr<RunDescription> run = absl::UnknownError("not asked for");
+  absl::StatusOr<RunDescription> run = Unknown("not asked for");
   LONGWAVE_RETURN_IF_ERROR(
       KeepTrying(absl::Seconds(own.cluster.start_timeout_s), stop, [&]() -> absl::Status {
         run = client->GetRun();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
@@ -41,13 +42,7 @@ TrainingMember::TrainingMember(MemberParts parts)
       loop_(parts_.loop == nullptr ? no_loop_ : *parts_.loop),
       metrics_(parts_.metrics, parts_.layout, *parts_.config, parts_.control,
                parts_.node == nullptr ? 1 : parts_.node->rank().ranks),
-      keeper_({.folder = parts_.folder,
-               .shared = parts_.shared_folder,
-               .node = parts_.node,
-               .layout = parts_.layout,
-               .run = parts_.run,
-               .name = parts_.name,
-               .worker = parts_.worker}),
+      keeper_(parts_),
       core_(CoreOptions()),
       progress_(plan_.round_count(), parts_.config->run.steps) {
   if (parts_.node != nullptr) state_.ranks = parts_.node->rank().ranks;
@@ -103,7 +98,7 @@ absl::StatusOr<bool> TrainingMember::BeginAlone() {
         absl::StrCat("sync.fragments: got ", parts_.config->sync.fragments, ", goes on with ",
                      fragments, ": the model has no more segments"));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found, keeper_.Last());
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<FoundCheckpoint> found, keeper_.Last());
   Hear();
   const bool is_new = !found.has_value();
   std::optional<Checkpoint> checkpoint;
@@ -163,10 +158,9 @@ absl::Status TrainingMember::CheckLoss(double loss) {
   // The coordinator counts such a loss, and remains after this worker has ended.
   state_.train_loss = loss;
   TellState();
-  return absl::DataLossError(
-      absl::StrCat("the loss is ", loss, " at step ", core_.step(),
-                   " (wanted a finite number); a lower train.learning_rate or a longer "
-                   "train.warmup_steps may help"));
+  return DataLoss("the loss is ", loss, " at step ", core_.step(),
+                  " (wanted a finite number); a lower train.learning_rate or a longer "
+                  "train.warmup_steps may help");
 }
 
 absl::StatusOr<bool> TrainingMember::GoOn() {
@@ -303,7 +297,7 @@ absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
 
 absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
-  absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, loop_);
+  absl::Status kept = keeper_.Keep(std::move(keep), state_, loop_);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
   PassCrashPoint(CrashPoint::kCheckpointed);
   return kept;
@@ -387,7 +381,7 @@ void TrainingMember::TellState() {
 }
 
 absl::Status TrainingMember::Cancelled() const {
-  return absl::CancelledError(absl::StrCat("asked to stop at step ", core_.step()));
+  return longwave::Cancelled("asked to stop at step ", core_.step());
 }
 
 }  // namespace longwave

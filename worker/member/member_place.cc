@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
@@ -90,16 +91,15 @@ class MemberPlaceImpl final : public MemberPlace {
 
   absl::StatusOr<uint32_t> Join(std::span<const float> start) override {
     if (!start.empty() && start.size() != layout_.parameter_count()) {
-      return absl::InvalidArgumentError(absl::StrCat("first weights: got ", start.size(),
-                                                     " parameters, wanted the manifest's ",
-                                                     layout_.parameter_count()));
+      return InvalidArgument("first weights: got ", start.size(),
+                             " parameters, wanted the manifest's ", layout_.parameter_count());
     }
     std::vector<uint64_t> hashes;
     if (!start.empty()) hashes = StartHashes(layout_, start, StateArrays(options_.config), owned());
     if (!node_.has_value()) return JoinSession(std::move(hashes));
     LONGWAVE_ASSIGN_OR_RETURN(hashes, node_->Hashes(std::move(hashes)));
     if (!hashes.empty() && hashes.size() != layout_.segments().size()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "first weights: some ranks of the node have them and some have not, wanted all or none");
     }
     absl::StatusOr<Node::Start> start_of_node = Node::Start{};
@@ -131,7 +131,13 @@ class MemberPlaceImpl final : public MemberPlace {
 
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
     const RunConfig& config = options_.config;
-    LONGWAVE_ASSIGN_OR_RETURN(const Node::Start start, AwaitStart());
+    absl::StatusOr<Node::Start> awaited = Unknown("not awaited");
+    const auto await = [&] {
+      awaited = AwaitStart();
+      return awaited.status();
+    };
+    LONGWAVE_RETURN_IF_ERROR(arrays.wait ? arrays.wait(await) : await());
+    const Node::Start& start = *awaited;
     if (options_.metrics != nullptr)
       options_.metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
     SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
@@ -279,10 +285,10 @@ absl::StatusOr<std::unique_ptr<MemberPlace>> MemberPlace::Open(MemberPlaceOption
   const NodeRank node = options.link == nullptr ? NodeRank{} : options.link->node();
   const uint32_t connections = node.ranks * options.config.cluster.connections;
   if (node.ranks > NodeRank::kRanksMax || connections > kConnectionsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("node: got ", node.ranks, " ranks with ", options.config.cluster.connections,
-                     " connections to a shard each (cluster.connections), wanted at most ",
-                     kConnectionsMax, " together"));
+    return InvalidArgument("node: got ", node.ranks, " ranks with ",
+                           options.config.cluster.connections,
+                           " connections to a shard each (cluster.connections), wanted at most ",
+                           kConnectionsMax, " together");
   }
   if (!options.state_dir.empty() && node.rank == 0) {
     LONGWAVE_ASSIGN_OR_RETURN(folder, WorkerFolder::Open(files.get(), options.state_dir));

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/manifest.h"
 #include "common/metrics/metrics.h"
-#include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "worker/member/member.h"
 #include "worker/member/node_link.h"
@@ -47,6 +48,9 @@ struct MemberArrays {
   Exec exec;
   // The first weights of every replica, flat, in host memory.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
+  // Runs the wait for the run's beginning, on any thread; null: the caller's thread waits. Memory
+  // is taken on the caller's thread, whose current GPU is the arrays'.
+  std::function<absl::Status(absl::FunctionRef<absl::Status()>)> wait;
 };
 
 // A worker's place in a run: folder, credentials, registration and heartbeats, connections to the

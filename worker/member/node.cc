@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -58,14 +59,6 @@ void Append(std::vector<NodeMessage>& messages, uint32_t own_rank, std::vector<E
     std::vector<Event>& events = r == own_rank ? own : messages[r].*list;
     for (Event& event : events) queue->push_back(std::move(event));
   }
-}
-
-template <typename Event>
-std::optional<Event> Pop(std::deque<Event>* queue) {
-  if (queue->empty()) return std::nullopt;
-  Event event = std::move(queue->front());
-  queue->pop_front();
-  return event;
 }
 
 }  // namespace
@@ -154,9 +147,9 @@ absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage&
                           absl::StrCat("rank ", r, " of this node: ", message.status.message()));
     }
     if (message.meeting != meeting) {
-      return absl::UnavailableError(absl::StrCat(
-          "node: the ranks are not at the same point: rank ", r, " is at ", NameOf(message.meeting),
-          " and rank ", rank_.rank, " at ", NameOf(meeting), ", wanted the same calls of all"));
+      return Unavailable("node: the ranks are not at the same point: rank ", r, " is at ",
+                         NameOf(message.meeting), " and rank ", rank_.rank, " at ", NameOf(meeting),
+                         ", wanted the same calls of all");
     }
   }
   return messages;
@@ -203,7 +196,7 @@ absl::Status Node::Agree(const absl::Status& mine, absl::Duration patience) {
   if (!mine.ok()) return mine;
   for (uint32_t r = 0; r < messages.size(); ++r) {
     if (messages[r].hashes != std::vector<uint64_t>{0})
-      return absl::AbortedError(absl::StrCat("rank ", r, " of this node could not"));
+      return Aborted("rank ", r, " of this node could not");
   }
   return absl::OkStatus();
 }
@@ -235,12 +228,8 @@ absl::Status Node::MeetForEvents(NodeMessage mine) {
   std::vector<FetchEvent> fetched = std::move(mine.fetched);
   // The message has no payloads, so the copies are small.
   for (const Settled& each : settled) {
-    mine.settled.push_back({.round = each.round,
-                            .segment = each.segment,
-                            .merged = Buffer(),
-                            .fate = each.fate,
-                            .compacted = each.compacted,
-                            .open_round = each.open_round});
+    mine.settled.push_back(each);
+    mine.settled.back().merged = Buffer();
   }
   mine.fetched = fetched;
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<NodeMessage> messages, Meet(mine));
@@ -259,7 +248,7 @@ absl::StatusOr<std::optional<Settled>> Node::Next(absl::Duration timeout) {
     message.settled = std::move(own);
     LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
   }
-  return Pop(&settled_);
+  return TakeFirst(settled_);
 }
 
 absl::StatusOr<std::optional<FetchEvent>> Node::NextFetched(absl::Duration timeout) {
@@ -272,7 +261,7 @@ absl::StatusOr<std::optional<FetchEvent>> Node::NextFetched(absl::Duration timeo
     message.fetched = std::move(own);
     LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
   }
-  return Pop(&fetched_);
+  return TakeFirst(fetched_);
 }
 
 void Node::DropFetched(uint32_t segment) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/errors.h"
 #include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
 
@@ -157,9 +158,8 @@ void Fields(Archive& archive, Message& m) {
   Statuses(archive, m.status);
   Each(archive, m.stop_requested, m.newest_open_round, m.bytes.pushed, m.bytes.pulled,
        m.bytes.payload_pushed, m.bytes.payload_pulled, m.renewals);
-  List(archive, m.settled, [&](auto& each) {
-    Each(archive, each.round, each.segment, each.fate, each.compacted, each.open_round);
-  });
+  List(archive, m.settled,
+       [&](auto& each) { Each(archive, each.round, each.segment, each.fate, each.compacted); });
   List(archive, m.fetched, [&](auto& each) { Events(archive, each); });
   List(archive, m.hashes, number);
   Each(archive, m.tokens, m.loss);
@@ -191,7 +191,7 @@ absl::StatusOr<NodeMessage> DecodeNodeMessage(std::string_view bytes) {
   NodeMessage message;
   Fields(from, message);
   if (from.done()) return message;
-  return absl::InvalidArgumentError("node: got a message that no rank of this release writes");
+  return InvalidArgument("node: got a message that no rank of this release writes");
 }
 
 }  // namespace longwave

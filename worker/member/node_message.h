@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "worker/core/session_core.h"
 #include "worker/sync/segment_ledger.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
 #include "worker/member/control_plane.h"
@@ -65,48 +65,56 @@ class Onlooker final : public ControlPlane {
   std::optional<absl::StatusOr<PresentWeights>> found_;
 };
 
+absl::Status RunEnded() {
+  return Aborted("the run has ended meanwhile, wanted one that trains until all segments are here");
+}
+
 }  // namespace
 
 absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, const std::string& name,
                                                    const Manifest& manifest,
                                                    std::vector<float> start,
-                                                   absl::Duration patience, StopSignal* stop) {
+                                                   absl::Duration patience) {
   if (!CanCatchUp(config)) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "sync.update: with inner or local nobody who joins late has the weights, which are more "
         "than the merged updates; wanted the end of the run, which writes them");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsFor(BackendKind::kCpu));
+  StopSignal run_ended;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<MemberPlace> place,
-      MemberPlace::Open({.config = config, .name = name, .manifest = manifest}, stop));
+      MemberPlace::Open({.config = config, .name = name, .manifest = manifest}, &run_ended));
   LONGWAVE_RETURN_IF_ERROR(place->Join(start).status());
   std::vector<float> theta = start;
   theta.resize(place->layout().parameter_count());
   std::vector<float> gradient;
   if (config.sync.signal == SignalKind::kGradient) gradient.resize(theta.size());
-  LONGWAVE_ASSIGN_OR_RETURN(
-      MemberParts parts,
+  absl::StatusOr<MemberParts> parts =
       place->Begin({.theta = theta.data(),
                     .gradient = gradient.empty() ? nullptr : gradient.data(),
                     .ops = ops,
                     .initial_weights = [&start]() -> absl::StatusOr<std::vector<float>> {
                       if (!start.empty()) return start;
-                      return absl::FailedPreconditionError("the first weights are not here");
-                    }}));
-  Onlooker onlooker(parts.control, parts, MonotonicNow() + patience);
-  parts.control = &onlooker;
-  TrainingMember member(parts);
+                      return FailedPrecondition("the first weights are not here");
+                    }});
+  if (!parts.ok()) {
+    if (!run_ended.requested()) return parts.status();
+    LONGWAVE_RETURN_IF_ERROR(place->End(Cancelled("the run has ended")));
+    return RunEnded();
+  }
+  Onlooker onlooker(parts->control, *parts, MonotonicNow() + patience);
+  parts->control = &onlooker;
+  TrainingMember member(*parts);
   absl::Status ended = member.Begin().status();
   std::optional<absl::StatusOr<PresentWeights>>& found = onlooker.found();
-  if (found.has_value()) ended = absl::CancelledError("has what it came for");
+  if (found.has_value()) ended = Cancelled("has what it came for");
   const absl::Status left = place->End(ended);
   if (found.has_value()) return *std::move(found);
   LONGWAVE_RETURN_IF_ERROR(left);
-  if (stop->requested()) return absl::CancelledError("asked to stop");
-  return absl::UnavailableError(
-      absl::StrCat("the shards have not given all segments of one round within ",
-                   absl::FormatDuration(patience)));
+  if (run_ended.requested()) return RunEnded();
+  return Unavailable("the shards have not given all segments of one round within ",
+                     absl::FormatDuration(patience));
 }
 
 }  // namespace longwave

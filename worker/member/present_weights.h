@@ -10,7 +10,6 @@
 #include "common/config/run_config.h"
 #include "common/layout/layout.h"
 #include "common/layout/manifest.h"
-#include "worker/member/stop_signal.h"
 
 namespace longwave {
 
@@ -24,12 +23,12 @@ struct PresentWeights {
 // process becomes a member that is never ready for a first round, so the run does not wait for it.
 // The member takes in the shards' state until all segments are at one round, and leaves. It needs
 // no data. start: the run's first weights, flat; empty: the shards have a snapshot of them.
-// Unavailable: not within `patience`. Cancelled: `stop`. Aborted: the run has ended meanwhile.
-// Other errors: as MemberPlace's.
+// Unavailable: not within `patience`. Aborted: the run has ended meanwhile. Other errors: as
+// MemberPlace's.
 absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, const std::string& name,
                                                    const Manifest& manifest,
                                                    std::vector<float> start,
-                                                   absl::Duration patience, StopSignal* stop);
+                                                   absl::Duration patience);
 
 }  // namespace longwave
 

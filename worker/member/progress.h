@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 namespace longwave {
 

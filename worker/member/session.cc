@@ -5,8 +5,8 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -28,11 +28,11 @@ constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
 absl::Status SilentFor(const SessionOptions& options, const char* wanted,
                        const absl::Status& last) {
   const bool answers = absl::IsUnauthenticated(last);
-  return absl::UnavailableError(absl::StrCat(
+  return Unavailable(
       "the coordinator at ", options.coordinator,
       answers ? " did not accept this worker's certificate for " : " did not answer for ",
       absl::FormatDuration(options.start_timeout), " (cluster.start_timeout_s); wanted ", wanted,
-      answers ? "; " : "", answers ? last.message() : ""));
+      answers ? "; " : "", answers ? last.message() : "");
 }
 
 }  // namespace
@@ -100,8 +100,6 @@ bool Session::Call(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(*heartbeat);
     lock.lock();
-    if (answer.ok() && answer->membership.has_value())
-      members_ = static_cast<uint32_t>(answer->membership->members.size());
     core_.Take(std::move(answer), MonotonicNow());
     return true;
   }
@@ -112,7 +110,7 @@ absl::Status Session::AwaitRegistration() {
   std::unique_lock lock(mutex_);
   while (!core_.is_registered()) {
     if (core_.ended().has_value()) return *core_.ended();
-    if (stop_->requested()) return absl::CancelledError("asked to stop before registration");
+    if (stop_->requested()) return Cancelled("asked to stop before registration");
     if (Silence() > options_.start_timeout)
       return SilentFor(options_, "a registration", core_.last_failure());
     changed_.wait_for(lock, kPatience);
@@ -124,7 +122,7 @@ absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
   std::unique_lock lock(mutex_);
   while (!core_.KnowsRun(shard_count)) {
     if (core_.ended().has_value() || stop_->requested())
-      return absl::CancelledError("asked to stop before the run began");
+      return Cancelled("asked to stop before the run began");
     if (Silence() > options_.start_timeout)
       return SilentFor(options_, "the run's beginning", core_.last_failure());
     changed_.wait_for(lock, kPatience);
@@ -156,7 +154,7 @@ absl::StatusOr<bool> Session::AwaitEnd(absl::Duration patience) {
   std::unique_lock lock(mutex_);
   if (!core_.ended().has_value()) changed_.wait_for(lock, absl::ToChronoMilliseconds(patience));
   if (core_.ended().has_value()) return true;
-  if (stop_->requested()) return absl::CancelledError("asked to stop");
+  if (stop_->requested()) return Cancelled("asked to stop");
   if (core_.told()) return Silence() > kFarewellPatience;
   if (Silence() > options_.start_timeout)
     return SilentFor(options_, "the run's end", core_.last_failure());
@@ -192,7 +190,7 @@ uint32_t Session::worker() const {
 
 uint32_t Session::members() const {
   std::lock_guard lock(mutex_);
-  return members_;
+  return core_.members();
 }
 
 std::optional<absl::Status> Session::ended() const {

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/layout/manifest.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/wire/control.h"
 #include "worker/core/session_core.h"
 #include "worker/member/control_plane.h"
 #include "worker/member/stop_signal.h"
@@ -100,7 +100,6 @@ class Session final : public ControlPlane {
   std::condition_variable wake_;     // for the thread: a call is due
   std::condition_variable changed_;  // for other threads: an answer has come
   SessionCore core_;
-  uint32_t members_ = 0;
   bool closing_ = false;
   // By shard index, as last returned by AwaitStart or TakeNewEndpoints.
   std::vector<std::string> endpoints_;

@@ -10,10 +10,10 @@
 
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/metrics/metrics.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "worker/core/worker_core.h"
 #include "worker/member/control_plane.h"

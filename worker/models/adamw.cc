@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -81,8 +81,7 @@ std::vector<StateArray> AdamW::State() {
 absl::Status AdamW::CheckState() const {
   for (const double power : powers_) {
     if (power >= 0 && power <= 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer: got a power of AdamW's beta of ", power, ", wanted 0 to 1"));
+    return InvalidArgument("optimizer: got a power of AdamW's beta of ", power, ", wanted 0 to 1");
   }
   return absl::OkStatus();
 }

@@ -7,7 +7,7 @@
 #include <exception>
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/models/torch_compat.h"
 
@@ -21,7 +21,7 @@ absl::StatusOr<std::filesystem::path> TorchFolder() {
   Dl_info info = {};
   // LibTorch owns this object. The address of a function may be a stub in our own binary.
   if (dladdr(&at::globalContext(), &info) == 0 || info.dli_fname == nullptr) {
-    return absl::UnavailableError("the folder of LibTorch can't be told");
+    return Unavailable("the folder of LibTorch can't be told");
   }
   return std::filesystem::path(info.dli_fname).parent_path();
 }
@@ -34,14 +34,13 @@ absl::Status LoadTorchCuda() {
   const std::filesystem::path library = folder / kTorchCuda;
   std::error_code error;
   if (!std::filesystem::exists(library, error)) {
-    return absl::UnavailableError(absl::StrCat("the LibTorch in ", folder.string(),
-                                               " has no CUDA (no ", kTorchCuda,
-                                               " beside it): a build with another is wanted"));
+    return Unavailable("the LibTorch in ", folder.string(), " has no CUDA (no ", kTorchCuda,
+                       " beside it): a build with another is wanted");
   }
   if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) == nullptr) {
     const char* const reason = dlerror();
-    return absl::UnavailableError(absl::StrCat("LibTorch's CUDA part can't be loaded: ",
-                                               reason != nullptr ? reason : "no reason given"));
+    return Unavailable("LibTorch's CUDA part can't be loaded: ",
+                       reason != nullptr ? reason : "no reason given");
   }
   return absl::OkStatus();
 }
@@ -53,14 +52,14 @@ absl::StatusOr<Device> OpenCuda() {
   try {
     // An operation and its result show before the worker joins whether the device works.
     const at::Tensor one = at::ones({1}, at::TensorOptions(at::kCUDA));
-    if (one.item<float>() != 1) return absl::UnavailableError("LibTorch computes 1 as not 1 there");
+    if (one.item<float>() != 1) return Unavailable("LibTorch computes 1 as not 1 there");
     const c10::impl::VirtualGuardImpl guard(at::kCUDA);
     return Device{.kind = BackendKind::kCuda,
                   .ops = ops,
                   .stream = NativeHandle(guard.getStream(guard.getDevice()))};
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    return absl::UnavailableError(absl::StrCat("LibTorch: ", text.substr(0, text.find('\n'))));
+    return Unavailable("LibTorch: ", text.substr(0, text.find('\n')));
   }
 }
 
@@ -77,9 +76,9 @@ absl::StatusOr<Device> OpenDevice(const std::string& asked) {
     cpu.why_not_cuda = why;
     return cpu;
   }
-  return absl::UnavailableError(absl::StrCat(
+  return Unavailable(
       "train.device is ", asked, ", got no GPU to compute on: ", why,
-      "; wanted a machine and a build with CUDA (docs/running.md), or train.device auto or cpu"));
+      "; wanted a machine and a build with CUDA (docs/running.md), or train.device auto or cpu");
 }
 
 }  // namespace longwave

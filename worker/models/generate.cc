@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -39,7 +40,7 @@ absl::Status Generate(Replica& replica, uint32_t context, const std::string& pro
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> logits, replica.NextLogits(tokens));
     const size_t next = SampleFrom(logits, sampling, rng);
     tokens.push_back(static_cast<int64_t>(next));
-    if (!take(static_cast<char>(next))) return absl::CancelledError("nobody reads");
+    if (!take(static_cast<char>(next))) return Cancelled("nobody reads");
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/config/model_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
@@ -106,13 +107,12 @@ absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const Ma
       absl::StrCat("model: ", CountText(need.parameter_count), " parameters want about ",
                    BytesText(need.bytes), " of ", place.memory, " for ");
   if (need.bytes > memory.available_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(wanted, "this worker, ", BytesText(memory.available_bytes), " are available"));
+    return ResourceExhausted(wanted, "this worker, ", BytesText(memory.available_bytes),
+                             " are available");
   }
   if (need.bytes * workers_here > memory.total_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(wanted, "each of the ", workers_here, " workers on this ", place.owner,
-                     ", which has ", BytesText(memory.total_bytes)));
+    return ResourceExhausted(wanted, "each of the ", workers_here, " workers on this ", place.owner,
+                             ", which has ", BytesText(memory.total_bytes));
   }
   return absl::OkStatus();
 }

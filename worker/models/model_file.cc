@@ -3,17 +3,16 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
 absl::Status CheckModelFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("model.file: got ", path,
-                   ", which is no file on this machine, wanted a TorchScript module's (--set "
-                   "model.file=PATH names it where it is)"));
+  return NotFound("model.file: got ", path,
+                  ", which is no file on this machine, wanted a TorchScript module's (--set "
+                  "model.file=PATH names it where it is)");
 }
 
 }  // namespace longwave

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
@@ -329,8 +329,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& mod
     return std::make_unique<TorchReplica>(model, train, torch_device, std::move(script),
                                           *std::move(manifest), layout, seed, node);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("model: no memory for ", layout.parameter_count(), " parameters"));
+    return ResourceExhausted("model: no memory for ", layout.parameter_count(), " parameters");
   } catch (const std::exception& error) {
     return TorchError("model", error);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/errors.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
 #include "kernels/ops.h"
@@ -59,7 +60,7 @@ class Replica {
   // of the vocabulary, in fp32. If the tokens extend those of the last call, only the new ones are
   // computed, so θ must not change in between. Unimplemented: the model is no GPT.
   virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> /*tokens*/) {
-    return absl::UnimplementedError("this model goes on with no text");
+    return Unimplemented("this model goes on with no text");
   }
 };
 

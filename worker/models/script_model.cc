@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/models/model_file.h"
 #include "worker/models/torch_compat.h"
@@ -47,9 +48,9 @@ ScriptModel::~ScriptModel() = default;
 
 absl::StatusOr<ScriptModel> ScriptModel::Load(const std::string& path, at::DeviceType device) {
   const auto refuse = [&](absl::string_view got) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "model.file: ", path, ": got ", got,
-        ", wanted a TorchScript module with forward(self, inputs, targets) (docs/running.md)"));
+        ", wanted a TorchScript module with forward(self, inputs, targets) (docs/running.md)");
   };
   LONGWAVE_RETURN_IF_ERROR(CheckModelFile(path));
   ScriptModel model;
@@ -70,8 +71,7 @@ absl::StatusOr<ScriptModel> ScriptModel::Load(const std::string& path, at::Devic
 
 absl::Status ScriptModel::TakeParameters() {
   const auto refuse = [&](absl::string_view got, absl::string_view wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.file: ", path_, ": got ", got, ", wanted ", wanted));
+    return InvalidArgument("model.file: ", path_, ": got ", got, ", wanted ", wanted);
   };
   for (const auto& [name, tensor] : module_->module.named_parameters()) {
     if (!tensor.requires_grad()) continue;

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 // Common uses of LibTorch, and the places where Debian's (1.13, without CUDA) and later versions
 // differ. Private to worker/models.
@@ -23,7 +23,7 @@ namespace longwave {
 inline absl::Status TorchError(const char* whose, const std::exception& error) {
   // LibTorch appends a stack trace after the first line.
   const std::string text = error.what();
-  return absl::InternalError(absl::StrCat(whose, ": LibTorch: ", text.substr(0, text.find('\n'))));
+  return Internal(whose, ": LibTorch: ", text.substr(0, text.find('\n')));
 }
 
 // Makes suitable operations on the device's tensors compute in bf16.

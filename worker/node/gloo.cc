@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/node/collective.h"
 
@@ -22,7 +22,7 @@ namespace {
 using ::c10d::ProcessGroupGloo;
 
 absl::Status Failed(const std::exception& error) {
-  return absl::UnavailableError(absl::StrCat("node: gloo: ", error.what()));
+  return Unavailable("node: gloo: ", error.what());
 }
 
 at::Tensor TensorOf(std::span<float> elements) {
@@ -66,7 +66,7 @@ absl::StatusOr<std::string> MeetingPlace(NodeLink& link, absl::Duration patience
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> paths, link.AllGather(path, patience));
   if (paths[0].empty())
-    return absl::UnavailableError("node: gloo: rank 0 cannot write into the temporary folder");
+    return Unavailable("node: gloo: rank 0 cannot write into the temporary folder");
   return std::move(paths[0]);
 }
 

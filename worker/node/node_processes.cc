@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/node/rank_environment.h"
 #include "worker/node/socket_link.h"
@@ -31,8 +32,7 @@ namespace {
 constexpr absl::Duration kEndPatience = absl::Seconds(2);
 
 absl::Status SystemError(const char* what) {
-  return absl::UnavailableError(
-      absl::StrCat("node: ", what, ": ", absl::ErrnoToStatus(errno, "").message()));
+  return Unavailable(absl::ErrnoToStatus(errno, absl::StrCat("node: ", what)).message());
 }
 
 absl::StatusOr<std::span<std::byte>> Map(int memory, size_t bytes) {
@@ -91,8 +91,9 @@ absl::StatusOr<std::unique_ptr<NodeProcesses>> NodeProcesses::Start(
     uint32_t ranks, const std::vector<std::string>& command, size_t area_bytes) {
   const int memory = memfd_create("longwave-node", MFD_CLOEXEC);
   if (memory < 0) return SystemError("memfd_create");
+  const bool has_size = ftruncate(memory, static_cast<off_t>(area_bytes)) == 0;
   absl::StatusOr<std::span<std::byte>> area = SystemError("ftruncate of the shared memory");
-  if (ftruncate(memory, static_cast<off_t>(area_bytes)) == 0) area = Map(memory, area_bytes);
+  if (has_size) area = Map(memory, area_bytes);
   std::vector<int> sockets;
   std::vector<pid_t> children;
   absl::Status started = area.status();
@@ -134,8 +135,7 @@ absl::StatusOr<std::unique_ptr<NodeProcesses>> NodeProcesses::Join(const std::st
   struct stat memory_of = {};
   if (numbers.size() != 4 || numbers[0] == 0 || numbers[0] >= numbers[1] ||
       fstat(static_cast<int>(numbers[3]), &memory_of) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--node-place: got ", argument, ", wanted what rank 0 of a node gives"));
+    return InvalidArgument("--node-place: got ", argument, ", wanted what rank 0 of a node gives");
   }
   const int socket = static_cast<int>(numbers[2]), memory = static_cast<int>(numbers[3]);
   fcntl(socket, F_SETFD, FD_CLOEXEC);

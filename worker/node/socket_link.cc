@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -45,8 +46,8 @@ absl::StatusOr<std::vector<std::string>> SocketLink::AllGather(std::string_view 
   deadline_ = MonotonicNow() + patience;
   absl::StatusOr<std::vector<std::string>> all =
       mine.size() > kMessageBytesMax
-          ? absl::ResourceExhaustedError(absl::StrCat("node: got a message of ", mine.size(),
-                                                      " bytes, wanted at most ", kMessageBytesMax))
+          ? ResourceExhausted("node: got a message of ", mine.size(), " bytes, wanted at most ",
+                              kMessageBytesMax)
       : node_.rank == 0 ? Collect(mine)
                         : GiveAndTake(mine);
   if (all.ok()) return all;
@@ -77,8 +78,8 @@ absl::StatusOr<std::vector<std::string>> SocketLink::Collect(std::string_view mi
     for (size_t s = 0; s < waited.size(); ++s) {
       if (waited[s].fd >= 0) absl::StrAppend(&late, late.empty() ? "" : ", ", s + 1);
     }
-    return absl::UnavailableError(absl::StrCat("node: rank ", late, " has not come within ",
-                                               absl::FormatDuration(patience_)));
+    return Unavailable("node: rank ", late, " has not come within ",
+                       absl::FormatDuration(patience_));
   }
   std::string out;
   for (const std::string& each : all) AppendMessage(static_cast<uint32_t>(each.size()), each, &out);
@@ -98,7 +99,7 @@ absl::StatusOr<std::vector<std::string>> SocketLink::GiveAndTake(std::string_vie
 }
 
 absl::Status SocketLink::Ended(size_t socket) const {
-  return absl::UnavailableError(absl::StrCat("node: rank ", RankOf(socket), " has ended"));
+  return Unavailable("node: rank ", RankOf(socket), " has ended");
 }
 
 absl::Status SocketLink::Await(size_t socket, short events) {
@@ -110,8 +111,7 @@ absl::Status SocketLink::Await(size_t socket, short events) {
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return absl::ErrnoToStatus(errno, "node: poll");
     if (MonotonicNow() >= deadline_) {
-      return absl::UnavailableError(
-          absl::StrCat("node: a rank has not come within ", absl::FormatDuration(patience_)));
+      return Unavailable("node: a rank has not come within ", absl::FormatDuration(patience_));
     }
   }
 }
@@ -153,11 +153,11 @@ absl::StatusOr<std::string> SocketLink::ReceiveMessage(size_t socket) {
   if (failed)
     LONGWAVE_RETURN_IF_ERROR(Receive(socket, reinterpret_cast<char*>(&head), sizeof(head)));
   if (head > kMessageBytesMax)
-    return absl::InternalError(absl::StrCat("node: rank ", RankOf(socket), " sends ", head,
-                                            " bytes, wanted at most ", kMessageBytesMax));
+    return Internal("node: rank ", RankOf(socket), " sends ", head, " bytes, wanted at most ",
+                    kMessageBytesMax);
   std::string bytes(head, '\0');
   LONGWAVE_RETURN_IF_ERROR(Receive(socket, bytes.data(), bytes.size()));
-  if (failed) return absl::UnavailableError(bytes);
+  if (failed) return Unavailable(bytes);
   return bytes;
 }
 

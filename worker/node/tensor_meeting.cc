@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "worker/member/node_message.h"
 
@@ -34,9 +35,8 @@ absl::StatusOr<std::vector<std::string>> TensorMeeting::Meet(std::string_view by
       return absl::Status(message->status.code(),
                           absl::StrCat("rank ", r, " of this node: ", message->status.message()));
     }
-    return absl::InternalError(absl::StrCat("node: rank ", r,
-                                            " has not called for the tensors that rank ",
-                                            node().rank, " has called for"));
+    return Internal("node: rank ", r, " has not called for the tensors that rank ", node().rank,
+                    " has called for");
   }
   return all;
 }

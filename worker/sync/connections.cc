@@ -5,26 +5,22 @@
 
 namespace longwave {
 
-Connections::Connections(const LedgerOptions& options)
-    : run_(options.run),
-      worker_(options.worker),
-      node_(options.node),
-      download_bytes_per_s_(options.download_bytes_per_s),
-      hello_every_(options.hello_every),
-      idle_hello_every_(kIdleHellos * hello_every_),
-      states_(options.connection_count),
-      due_(options.connection_count) {
-  for (uint32_t c = 0; c < options.connection_count; ++c) {
-    states_[c].number = options.connection_number;
+Connections::Connections(LedgerOptions options)
+    : options_(std::move(options)),
+      states_(options_.connection_count),
+      due_(options_.connection_count) {
+  for (uint32_t c = 0; c < options_.connection_count; ++c) {
+    states_[c].number = options_.connection_number;
     Schedule(c);
   }
 }
 
 absl::Time Connections::GreetingAt(const State& state) const {
   if (!state.welcome || state.unanswered_since != absl::InfiniteFuture())
-    return state.greeted + hello_every_;
-  if (state.outstanding == 0) return std::max(state.greeted, state.heard) + idle_hello_every_;
-  return std::max(state.greeted, state.expecting_since) + hello_every_;
+    return state.greeted + options_.hello_every;
+  if (state.outstanding == 0)
+    return std::max(state.greeted, state.heard) + kIdleHellos * options_.hello_every;
+  return std::max(state.greeted, state.expecting_since) + options_.hello_every;
 }
 
 void Connections::Expect(uint32_t connection, absl::Time now) {
@@ -82,9 +78,10 @@ std::optional<Connections::Lost> Connections::TakeLost(
     State& state = states_[c];
     const int doublings = std::clamp(state.silent_connections - 1, 0, kPatienceDoublings);
     const absl::Time until = std::max(state.unanswered_since, state.renewed_at) +
-                             (1 << doublings) * kUnansweredHellos * hello_every_;
+                             (1 << doublings) * kUnansweredHellos * options_.hello_every;
     if (until > now) continue;
-    const bool takes_nothing = state.refused_since + kUnansweredHellos * hello_every_ <= now;
+    const bool takes_nothing =
+        state.refused_since + kUnansweredHellos * options_.hello_every <= now;
     if (!takes_nothing && until + on_the_way(c) > now) continue;
     const Lost lost{.connection = c,
                     .unanswered = now - state.unanswered_since,
@@ -129,12 +126,12 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
       continue;
     }
     return OutgoingFrame{.connection = connection,
-                         .header = HelloFrame{.run = run_,
+                         .header = HelloFrame{.run = options_.run,
                                               .connection = state.number,
                                               .frames_sent = state.sent,
-                                              .worker = worker_,
-                                              .bytes_per_second_max = download_bytes_per_s_,
-                                              .node = node_},
+                                              .worker = options_.worker,
+                                              .bytes_per_second_max = options_.download_bytes_per_s,
+                                              .node = options_.node},
                          .payload = Buffer()};
   }
   return std::nullopt;

@@ -39,7 +39,7 @@ namespace longwave {
 // times: a shard that does not read its socket keeps memory for each.
 class Connections {
  public:
-  explicit Connections(const LedgerOptions& options);
+  explicit Connections(LedgerOptions options);
 
   // The connection has one more frame outstanding; Relieve: one fewer.
   void Expect(uint32_t connection, absl::Time now);
@@ -116,12 +116,7 @@ class Connections {
   absl::Time GreetingAt(const State& state) const;
   void Schedule(uint32_t connection) { due_.Set(connection, GreetingAt(states_[connection])); }
 
-  const uint64_t run_;
-  const uint32_t worker_;
-  const NodeRank node_;
-  const uint64_t download_bytes_per_s_;
-  const absl::Duration hello_every_;
-  const absl::Duration idle_hello_every_;
+  const LedgerOptions options_;
   std::vector<State> states_;
   DueQueue due_;
 };

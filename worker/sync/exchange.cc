@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/token_bucket.h"
 #include "common/link/link.h"
@@ -65,16 +64,10 @@ class ZmqExchange final : public Exchange {
 
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) override {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
-      return !settled_.empty() || ledger_.has_settled() || !failure_.ok();
-    });
-    std::ranges::move(ledger_.TakeSettled(), std::back_inserter(settled_));
-    if (settled_.empty()) {
-      if (!failure_.ok()) return failure_;
-      return std::nullopt;
-    }
-    Settled next = std::move(settled_.front());
-    settled_.pop_front();
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
+                      [this] { return ledger_.has_settled() || !failure_.ok(); });
+    std::optional<Settled> next = ledger_.TakeSettled();
+    if (!next.has_value() && !failure_.ok()) return failure_;
     return next;
   }
 
@@ -112,9 +105,8 @@ class ZmqExchange final : public Exchange {
 
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
     if (payload.size() > kPayloadBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("got a snapshot of segment ", segment, " of ",
-                                                     payload.size(), " bytes, wanted at most ",
-                                                     kPayloadBytesMax));
+      return InvalidArgument("got a snapshot of segment ", segment, " of ", payload.size(),
+                             " bytes, wanted at most ", kPayloadBytesMax);
     }
     const std::lock_guard lock(mutex_);
     waiter_->Wake();
@@ -280,7 +272,6 @@ class ZmqExchange final : public Exchange {
   std::vector<std::string> endpoints_;
   std::map<uint32_t, Dealers> moved_;  // by shard: connections to its new endpoint
   WorkerLedger ledger_;
-  std::deque<Settled> settled_;  // taken from the ledger
   absl::Status failure_;
   ByteCounts counts_;
   uint64_t renewals_ = 0;
@@ -293,29 +284,14 @@ class ZmqExchange final : public Exchange {
   std::thread thread_;  // last: uses all of the above
 };
 
-absl::Status Unimplemented(absl::string_view what) {
-  return absl::UnimplementedError(absl::StrCat("exchange: this one has no ", what));
-}
-
 }  // namespace
-
-absl::Status Exchange::Fetch(uint32_t, uint32_t, uint32_t) { return Unimplemented("catching up"); }
-absl::StatusOr<std::optional<FetchEvent>> Exchange::NextFetched(absl::Duration) {
-  return Unimplemented("catching up");
-}
-absl::Status Exchange::PostSnapshot(uint32_t, uint32_t, Buffer) {  // NOLINT: others move it
-  return Unimplemented("snapshots");
-}
-absl::Status Exchange::SetEndpoints(const std::vector<std::string>&) {
-  return Unimplemented("endpoints");
-}
 
 absl::StatusOr<std::unique_ptr<Exchange>> Exchange::Connect(const ExchangeOptions& options,
                                                             const Layout& layout) {
   LONGWAVE_RETURN_IF_ERROR(
       CheckShardCount(options.shard_endpoints.size(), layout.options().shard_count));
   if (options.connections == 0) {
-    return absl::InvalidArgumentError("exchange: got 0 connections to a shard, wanted at least 1");
+    return InvalidArgument("exchange: got 0 connections to a shard, wanted at least 1");
   }
   Dealers dealers;
   for (const std::string& endpoint : options.shard_endpoints) {

@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/link/curve.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "worker/sync/worker_ledger.h"
 
@@ -37,8 +37,7 @@ struct ExchangeOptions {
 // implementation paces the sending and repeats lost frames. Bounded: each segment has one open
 // contribution at a time, which is settled once. Fetches of missed rounds use the same connections.
 // A connection without an answer for long is replaced (Connections::TakeLost), and logged once
-// until an answer comes. One caller at a time. Implementations without durable shards omit all
-// methods for catching up.
+// until an answer comes. One caller at a time.
 class Exchange {
  public:
   // The exchange over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.
@@ -58,11 +57,11 @@ class Exchange {
   // present: see NextFetched. A Post to the segment ends the fetch, and so does another fetch.
   // Returns at once. Errors: as Post.
   virtual absl::Status Fetch(uint32_t segment, uint32_t from_round,
-                             uint32_t until_round = kRoundNever);
+                             uint32_t until_round = kRoundNever) = 0;
 
   // The next event of a fetch, in order for each segment; nullopt within `timeout`. A refusal
   // concerns its segment alone. FailedPrecondition: as Next.
-  virtual absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout);
+  virtual absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) = 0;
 
   // The newest known open round of any segment.
   virtual uint32_t NewestOpenRound() const { return 0; }
@@ -75,11 +74,11 @@ class Exchange {
   // Answers a snapshot request (common/wire/snapshot_payload.h). The snapshot leaves once no more
   // urgent frame waits and the snapshot before has arrived. InvalidArgument: no such segment.
   // FailedPrecondition: no room.
-  virtual absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload);
+  virtual absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) = 0;
 
   // The shards' endpoints by index. Changed ones get new connections and all outstanding frames
   // again. InvalidArgument: the number of endpoints, or an endpoint.
-  virtual absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints);
+  virtual absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) = 0;
 
   // Sums over all shards since the start, at the sockets, including everything that Next has
   // returned.

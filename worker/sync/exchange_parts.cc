@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -53,8 +53,7 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
 
 absl::Status CheckShardCount(size_t endpoints, size_t shards) {
   if (endpoints == shards) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("exchange: got ", endpoints, " shard endpoints, wanted ", shards));
+  return InvalidArgument("exchange: got ", endpoints, " shard endpoints, wanted ", shards);
 }
 
 absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "worker/sync/pipeline_state.h"
@@ -19,19 +19,17 @@ namespace {
 constexpr uint64_t kSwapElements = uint64_t{1} << 20;
 
 absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica) {
-  if (replica.theta == nullptr) return absl::InvalidArgumentError("sync: the replica has no theta");
+  if (replica.theta == nullptr) return InvalidArgument("sync: the replica has no theta");
   const bool needs_gradient = !options.pseudo_gradient || options.update == UpdateKind::kInner;
   if (needs_gradient && replica.gradient == nullptr) {
-    return absl::InvalidArgumentError(
-        "sync: the replica has no gradient, which these options need");
+    return InvalidArgument("sync: the replica has no gradient, which these options need");
   }
   if (options.update == UpdateKind::kInner && options.pseudo_gradient) {
-    return absl::InvalidArgumentError(
-        "sync: update inner: got a pseudo-gradient signal, wanted a gradient");
+    return InvalidArgument("sync: update inner: got a pseudo-gradient signal, wanted a gradient");
   }
   const bool in_parts = options.overlapped || options.fragments > 1;
   if (in_parts && (!options.pseudo_gradient || options.update == UpdateKind::kLocal)) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "sync: overlap and fragments: got a gradient signal or update local, wanted a "
         "pseudo-gradient and an update that moves all anchors alike");
   }
@@ -74,7 +72,7 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   };
   if (options.pseudo_gradient) {
     LONGWAVE_ASSIGN_OR_RETURN(state->anchor_memory, allocate());
-    LONGWAVE_RETURN_IF_ERROR(state->CopyOwned(state->anchor_memory.get(), replica.theta));
+    LONGWAVE_RETURN_IF_ERROR(state->Copy(elements, state->anchor_memory.get(), replica.theta));
   }
   if (state->KeepsBase()) {
     LONGWAVE_ASSIGN_OR_RETURN(state->base, allocate());
@@ -92,8 +90,9 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   return std::unique_ptr<SyncPipeline>(new SyncPipeline(std::move(state)));
 }
 
-absl::Status SyncPipeline::State::CopyOwned(float* to, const float* from) const {
-  for (const auto& [begin, end] : owned_elements) {
+absl::Status SyncPipeline::State::Copy(std::span<const ElementRange> ranges, float* to,
+                                       const float* from) const {
+  for (const auto& [begin, end] : ranges) {
     LONGWAVE_RETURN_IF_ERROR(
         ops->copy(exec, to + begin, from + begin, (end - begin) * sizeof(float)));
   }
@@ -118,12 +117,7 @@ absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, doub
     state.segments[s].taken = state.segments[s].applied = false;
   }
   if (!state.KeepsBase()) return absl::OkStatus();
-  for (const auto& [begin, end] : state.elements[fragment]) {
-    LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.base.get() + begin,
-                                             state.replica.theta + begin,
-                                             (end - begin) * sizeof(float)));
-  }
-  return absl::OkStatus();
+  return state.Copy(state.elements[fragment], state.base.get(), state.replica.theta);
 }
 
 absl::Status SyncPipeline::State::Drop(uint32_t index) {
@@ -172,9 +166,8 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   segment.given_back = false;
   const double norm = std::sqrt(segment.report.sent_square_sum);
   if (norm > double{std::numeric_limits<float>::max()}) {
-    return absl::DataLossError(absl::StrCat("round ", state.round, ", segment ", index,
-                                            ": the signal's norm is ", norm,
-                                            ", wanted at most that of the largest fp32"));
+    return DataLoss("round ", state.round, ", segment ", index, ": the signal's norm is ", norm,
+                    ", wanted at most that of the largest fp32");
   }
   segment.accounted_before = std::exchange(segment.accounted, state.round + 1);
   Push push{.payload = {}, .norm = static_cast<float>(norm), .accounted = segment.accounted_before};
@@ -193,9 +186,8 @@ absl::Status SyncPipeline::State::FinishEncoding(uint32_t index) {
   LONGWAVE_RETURN_IF_ERROR(Finish(Slot(index)));
   segment.begun = false;
   if (segment.report.nonfinite_tile == EncodeReport::kNone) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("round ", round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
-                   ": the signal has a NaN or an infinity, wanted finite numbers"));
+  return DataLoss("round ", round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
+                  ": the signal has a NaN or an infinity, wanted finite numbers");
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {
@@ -237,9 +229,9 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   if (segment.applied) return absl::OkStatus();
   // A snapshot may have led beyond the round, whose update must not be applied twice.
   if (segment.anchor_round != state.round) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("segment ", index, ": got the merged update of round ", state.round,
-                     ", wanted that of round ", segment.anchor_round, ", where its anchor stands"));
+    return FailedPrecondition("segment ", index, ": got the merged update of round ", state.round,
+                              ", wanted that of round ", segment.anchor_round,
+                              ", where its anchor stands");
   }
   LONGWAVE_RETURN_IF_ERROR(state.Update(index, state.round, state.learning_rate, merged));
   segment.applied = true;
@@ -299,8 +291,8 @@ absl::Status SyncPipeline::EndFragment() {
   State& state = *state_;
   for (uint32_t s = state.owned.begin; s < state.owned.end; ++s) {
     if (s % state.fragment_count() == state.fragment && !state.segments[s].applied) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("round ", state.round, " ends without the merged update of segment ", s));
+      return FailedPrecondition("round ", state.round,
+                                " ends without the merged update of segment ", s);
     }
   }
   if (!state.InPlace()) LONGWAVE_RETURN_IF_ERROR(state.Blend());

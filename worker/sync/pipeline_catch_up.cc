@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "worker/sync/pipeline.h"
@@ -16,10 +16,10 @@ namespace longwave {
 absl::Status SyncPipeline::State::CheckCatchesUp() const {
   const bool inner = options.update == UpdateKind::kInner;
   if (!inner && options.update != UpdateKind::kLocal) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("sync: got update ", inner ? "inner" : "local",
-                   ", under which a replica is more than a function of the merged updates; wanted "
-                   "sgd, sign or nesterov to catch up"));
+  return FailedPrecondition(
+      "sync: got update ", inner ? "inner" : "local",
+      ", under which a replica is more than a function of the merged updates; wanted "
+      "sgd, sign or nesterov to catch up");
 }
 
 std::vector<float*> SyncPipeline::State::SegmentArrays() const {
@@ -37,9 +37,8 @@ absl::Status SyncPipeline::CatchUp(uint32_t index, uint32_t round, double learni
   State& state = *state_;
   LONGWAVE_RETURN_IF_ERROR(state.CheckCatchesUp());
   if (const uint32_t wanted = state.segments[index].anchor_round; round != wanted) {
-    return absl::FailedPreconditionError(absl::StrCat("segment ", index,
-                                                      " catches up: got the update of round ",
-                                                      round, ", wanted that of round ", wanted));
+    return FailedPrecondition("segment ", index, " catches up: got the update of round ", round,
+                              ", wanted that of round ", wanted);
   }
   return state.Update(index, round, learning_rate, merged);
 }
@@ -50,7 +49,7 @@ absl::Status SyncPipeline::AdoptAnchor() {
     if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
   }
   if (!state.InPlace()) {
-    LONGWAVE_RETURN_IF_ERROR(state.CopyOwned(state.replica.theta, state.anchor()));
+    LONGWAVE_RETURN_IF_ERROR(state.Copy(state.owned_elements, state.replica.theta, state.anchor()));
   }
   return state.ops->wait(state.exec);
 }
@@ -60,11 +59,8 @@ absl::Status SyncPipeline::AdoptAnchor(std::span<const uint32_t> segments) {
   if (state.InPlace()) return absl::OkStatus();
   for (const uint32_t segment : segments) {
     if (!state.owned.Contains(segment)) continue;
-    for (const auto& [begin, end] : SegmentElements(*state.layout, segment)) {
-      LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta + begin,
-                                               state.anchor() + begin,
-                                               (end - begin) * sizeof(float)));
-    }
+    LONGWAVE_RETURN_IF_ERROR(
+        state.Copy(SegmentElements(*state.layout, segment), state.replica.theta, state.anchor()));
   }
   return state.ops->wait(state.exec);
 }
@@ -105,15 +101,15 @@ absl::Status SyncPipeline::LoadSegment(uint32_t segment, uint32_t round,
   }
   const std::vector<float*> targets = state.SegmentArrays();
   if (arrays.size() != targets.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, ": got ", arrays.size(),
-                                                   " arrays, wanted ", targets.size()));
+    return InvalidArgument("segment ", segment, ": got ", arrays.size(), " arrays, wanted ",
+                           targets.size());
   }
   const std::vector<ElementRange> ranges = SegmentElements(*state.layout, segment);
   const uint64_t elements = ElementCount(ranges);
   for (const std::vector<float>& array : arrays) {
     if (array.size() == elements) continue;
-    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, ": got an array of ",
-                                                   array.size(), " elements, wanted ", elements));
+    return InvalidArgument("segment ", segment, ": got an array of ", array.size(),
+                           " elements, wanted ", elements);
   }
   for (size_t a = 0; a < arrays.size(); ++a) {
     const float* from = arrays[a].data();
@@ -133,9 +129,8 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(
   State& state = *state_;
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
     if (!state.segments[s].begun) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("momentum: got an export while segment ", s, " of round ", state.round,
-                     " is encoded, wanted that it is taken before"));
+    return FailedPrecondition("momentum: got an export while segment ", s, " of round ",
+                              state.round, " is encoded, wanted that it is taken before");
   }
   const uint64_t first = state.CoefficientBegin();
   std::vector<float> momentum(state.CoefficientEnd() - first);
@@ -160,14 +155,13 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   State& state = *state_;
   const uint64_t first = state.CoefficientBegin();
   if (const uint64_t wanted = state.CoefficientEnd() - first; momentum.size() != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("momentum: got ", momentum.size(), " coefficients, wanted ", wanted));
+    return InvalidArgument("momentum: got ", momentum.size(), " coefficients, wanted ", wanted);
   }
   const auto bad = std::find_if(momentum.begin(), momentum.end(),
                                 [](float value) { return !std::isfinite(value); });
   if (bad != momentum.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("momentum: coefficient ", bad - momentum.begin(),
-                                                   " is ", *bad, ", wanted finite numbers"));
+    return InvalidArgument("momentum: coefficient ", bad - momentum.begin(), " is ", *bad,
+                           ", wanted finite numbers");
   }
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get() + first,
                                            momentum.data(), momentum.size() * sizeof(float)));

@@ -116,8 +116,8 @@ struct SyncPipeline::State {
   absl::Status Drop(uint32_t index);
   // Returns the contribution of the segment's last encoding to the residual.
   absl::Status Restore(uint32_t index);
-  // Copies all owned elements of a flat array.
-  absl::Status CopyOwned(float* to, const float* from) const;
+  // Copies elements of a flat array.
+  absl::Status Copy(std::span<const ElementRange> ranges, float* to, const float* from) const;
   // θ ← anchor + blend·(θ − base) over the fragment's elements.
   absl::Status Blend();
 

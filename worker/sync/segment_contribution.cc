@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/wire/crc32c.h"
 #include "worker/sync/segment_ledger.h"
@@ -62,9 +62,9 @@ void SegmentLedger::TakeForContribution(Entry& entry, const AnswerFrame& answer,
     case Outcome::kDuplicate: {
       const bool is_own = answer.held_crc == Crc32c(entry.push.payload.bytes());
       if (!is_own && entry.push.accounted > 0 && IsUntaken(entry.stage)) {
-        failure_ = absl::FailedPreconditionError(absl::StrCat(
-            "the shard of segment ", answer.segment, " has another push of this worker to round ",
-            answer.round, ": another process goes on from a copy of its folder"));
+        failure_ = FailedPrecondition("the shard of segment ", answer.segment,
+                                      " has another push of this worker to round ", answer.round,
+                                      ": another process goes on from a copy of its folder");
         return;
       }
       return WaitForUpdate(entry, answer, is_own ? Stage::kAccepted : Stage::kLate);
@@ -79,9 +79,9 @@ void SegmentLedger::TakeForContribution(Entry& entry, const AnswerFrame& answer,
       return Settle(entry, entry.stage == Stage::kLate ? Fate::kLate : Fate::kUnknown);
     case Outcome::kRejected: {
       const auto reason = payload.bytes();
-      failure_ = absl::FailedPreconditionError(absl::StrCat(
+      failure_ = FailedPrecondition(
           "the shard of segment ", answer.segment, " rejected a frame of round ", answer.round,
-          ": ", absl::string_view(reinterpret_cast<const char*>(reason.data()), reason.size())));
+          ": ", absl::string_view(reinterpret_cast<const char*>(reason.data()), reason.size()));
       return;
     }
   }

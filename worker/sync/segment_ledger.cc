@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
@@ -18,14 +18,13 @@ SegmentLedger::SegmentLedger(LedgerOptions options, Connections* connections)
 
 absl::Status SegmentLedger::CheckFree(const char* what, uint32_t segment) const {
   if (segment >= entries_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got a ", what, " of segment ", segment, " of ", entries_.size()));
+    return InvalidArgument("got a ", what, " of segment ", segment, " of ", entries_.size());
   }
   const Entry& entry = entries_[segment];
   if (!IsContribution(entry.stage)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("got a ", what, " of segment ", segment,
-                                                    ", wanted that its push of round ",
-                                                    entry.push.round, " is settled before"));
+  return FailedPrecondition("got a ", what, " of segment ", segment,
+                            ", wanted that its push of round ", entry.push.round,
+                            " is settled before");
 }
 
 void SegmentLedger::Schedule(uint32_t segment, absl::Time at) {
@@ -153,15 +152,6 @@ void SegmentLedger::Take(const MergedFrame& merged, const Buffer& payload, absl:
   if (!is_wanted) return;
   entry.refusals = 0;
   Progressed(merged.segment, now);
-}
-
-std::vector<Settled> SegmentLedger::TakeSettled() { return std::exchange(settled_, {}); }
-
-std::optional<FetchEvent> SegmentLedger::TakeFetched() {
-  if (fetched_.empty()) return std::nullopt;
-  FetchEvent event = std::move(fetched_.front());
-  fetched_.pop_front();
-  return event;
 }
 
 }  // namespace longwave

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/control/control.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "worker/sync/connections.h"
 #include "worker/sync/due_queue.h"
@@ -48,8 +48,6 @@ struct Settled {
   Fate fate = Fate::kAccepted;
   // No shard keeps the round's update: the segment must be fetched from `round` on.
   bool compacted = false;
-  // The segment's newest known open round. Above round + 1, this worker is behind.
-  uint32_t open_round = 0;
 };
 
 // Events of a segment's fetch, in order: snapshots and updates, each the next one after those
@@ -72,6 +70,14 @@ struct FetchRefused {
   std::string reason;  // the shard's sentence
 };
 using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
+
+template <typename T>
+std::optional<T> TakeFirst(std::deque<T>& queue) {
+  if (queue.empty()) return std::nullopt;
+  T first = std::move(queue.front());
+  queue.pop_front();
+  return first;
+}
 
 // The state of each segment, its contribution or its fetch of missed rounds, pure: which frame is
 // due when, and the meaning of incoming frames. A part of WorkerLedger. No socket, thread or clock
@@ -153,10 +159,9 @@ class SegmentLedger {
   absl::Time DueAt() const { return std::min(FetchDueAt(), contributions_due_.front_at()); }
 
   bool has_settled() const { return !settled_.empty(); }
-  // The contributions settled since the last call, without open_round.
-  std::vector<Settled> TakeSettled();
+  std::optional<Settled> TakeSettled() { return TakeFirst(settled_); }
   bool has_fetched() const { return !fetched_.empty(); }
-  std::optional<FetchEvent> TakeFetched();
+  std::optional<FetchEvent> TakeFetched() { return TakeFirst(fetched_); }
 
   // FailedPrecondition, with the shard's sentence, once the shard rejected a contribution's push or
   // pull. A repetition would be rejected too.
@@ -268,7 +273,7 @@ class SegmentLedger {
   Connections* const connections_;
   std::vector<Entry> entries_;  // by segment
   DueQueue contributions_due_;  // by segment
-  std::vector<Settled> settled_;
+  std::deque<Settled> settled_;
   absl::Status failure_;                       // of a contribution
   DueQueue fetches_due_;                       // by segment
   std::vector<std::deque<uint32_t>> waiting_;  // by connection: segments, in order

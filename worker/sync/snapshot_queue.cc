@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
@@ -20,15 +20,15 @@ bool SnapshotQueue::HasRoom(uint32_t segment) const {
 
 absl::Status SnapshotQueue::Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now) {
   if (segment >= options_.connections.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got a snapshot of segment ", segment, " of ", options_.connections.size()));
+    return InvalidArgument("got a snapshot of segment ", segment, " of ",
+                           options_.connections.size());
   }
   const uint32_t connection = options_.connections[segment];
   Waiting& waiting = waiting_[connection];
   if (!HasRoom(segment)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("got a snapshot of segment ", segment, ", wanted that the one of segment ",
-                     waiting.frame->header.segment(), " on its connection is sent before"));
+    return FailedPrecondition("got a snapshot of segment ", segment,
+                              ", wanted that the one of segment ", waiting.frame->header.segment(),
+                              " on its connection is sent before");
   }
   waiting.frame = OutgoingFrame{
       .connection = connection,

@@ -12,13 +12,7 @@ WorkerLedger::WorkerLedger(const LedgerOptions& options)
     : options_(options),
       connections_(options),
       segments_(options, &connections_),
-      snapshots_(options, &connections_),
-      open_rounds_(options.connections.size()) {}
-
-absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer payload,
-                                        absl::Time now) {
-  return snapshots_.Post(segment, round, std::move(payload), now);
-}
+      snapshots_(options, &connections_) {}
 
 void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
                         absl::Time now) {
@@ -30,15 +24,15 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
     segments_.Resume(connection, news.lost_up_to, now);
     snapshots_.Again(connection, now);
   }
-  if (!connections_.is_welcome(connection) || name.segment >= open_rounds_.size()) return;
+  if (!connections_.is_welcome(connection) || name.segment >= options_.connections.size()) return;
   if (const auto* request = std::get_if<RequestFrame>(&header)) {
     TakeRequestFrame(*request);
   } else if (const auto* answer = std::get_if<AnswerFrame>(&header)) {
-    NoteOpenRound(name.segment, answer->open_round);
+    NoteOpenRound(answer->open_round);
     snapshots_.Take(*answer, now);
     segments_.Take(*answer, payload, now);
   } else if (const auto* merged = std::get_if<MergedFrame>(&header)) {
-    NoteOpenRound(name.segment, std::min(merged->round, kRoundNever - 1) + 1);
+    NoteOpenRound(std::min(merged->round, kRoundNever - 1) + 1);
     segments_.Take(*merged, payload, now);
   } else if (const auto* snapshot = std::get_if<SnapshotFrame>(&header)) {
     segments_.Take(*snapshot, payload, now);
@@ -70,10 +64,8 @@ void WorkerLedger::TakeRequestFrame(const RequestFrame& request) {
              requests_);
 }
 
-void WorkerLedger::NoteOpenRound(uint32_t segment, uint32_t open_round) {
-  const uint32_t round = std::min(open_round, kRoundNever - 1);
-  open_rounds_[segment] = std::max(open_rounds_[segment], round);
-  newest_open_round_ = std::max(newest_open_round_, round);
+void WorkerLedger::NoteOpenRound(uint32_t open_round) {
+  newest_open_round_ = std::max(newest_open_round_, std::min(open_round, kRoundNever - 1));
 }
 
 std::optional<Connections::Lost> WorkerLedger::TakeLost(absl::Time now) {
@@ -99,21 +91,17 @@ size_t WorkerLedger::ForgetPosition(uint32_t segment) {
   return std::erase_if(positions_, [&](const Position& each) { return each.segment == segment; });
 }
 
-OutgoingFrame WorkerLedger::PositionOf(const Position& position) const {
-  const uint32_t segment = position.segment;
-  return {.connection = options_.connections[segment],
-          .header = PullFrame{.run = options_.run,
-                              .epoch = position.epoch,
-                              .round = segments_.position(segment),
-                              .worker = options_.worker,
-                              .segment = segment},
-          .payload = Buffer()};
-}
-
 std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
   for (const Position& position : positions_) {
-    const uint32_t connection = options_.connections[position.segment];
-    if (connections_.ready_at(connection) <= now) return PositionOf(position);
+    const uint32_t segment = position.segment, connection = options_.connections[segment];
+    if (connections_.ready_at(connection) > now) continue;
+    return OutgoingFrame{.connection = connection,
+                         .header = PullFrame{.run = options_.run,
+                                             .epoch = position.epoch,
+                                             .round = segments_.position(segment),
+                                             .worker = options_.worker,
+                                             .segment = segment},
+                         .payload = Buffer()};
   }
   return std::nullopt;
 }
@@ -151,19 +139,6 @@ absl::Time WorkerLedger::DueAt() const {
     at = std::min(at, connections_.ready_at(options_.connections[position.segment]));
   }
   return at;
-}
-
-std::vector<Settled> WorkerLedger::TakeSettled() {
-  std::vector<Settled> settled = segments_.TakeSettled();
-  for (Settled& one : settled) one.open_round = open_rounds_[one.segment];
-  return settled;
-}
-
-std::optional<SnapshotRequest> WorkerLedger::TakeRequest() {
-  if (requests_.empty()) return std::nullopt;
-  const SnapshotRequest request = requests_.front();
-  requests_.pop_front();
-  return request;
 }
 
 }  // namespace longwave

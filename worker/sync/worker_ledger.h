@@ -62,7 +62,9 @@ class WorkerLedger {
   // Answers a SnapshotRequest, once: a shard without the answer repeats the request. The answer
   // replaces the segment's earlier one that was not sent. InvalidArgument: no such segment.
   // FailedPrecondition: another segment's snapshot waits on its connection (see HasSnapshotRoom).
-  absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
+  absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload, absl::Time now) {
+    return snapshots_.Post(segment, round, std::move(payload), now);
+  }
   bool HasSnapshotRoom(uint32_t segment) const { return snapshots_.HasRoom(segment); }
 
   // Takes a verified frame from `connection`.
@@ -81,12 +83,11 @@ class WorkerLedger {
   absl::Time DueAt() const;
 
   bool has_settled() const { return segments_.has_settled(); }
-  std::vector<Settled> TakeSettled();
+  std::optional<Settled> TakeSettled() { return segments_.TakeSettled(); }
   bool has_fetched() const { return segments_.has_fetched(); }
   std::optional<FetchEvent> TakeFetched() { return segments_.TakeFetched(); }
-  bool has_request() const { return !requests_.empty(); }
   // The latest request of each segment.
-  std::optional<SnapshotRequest> TakeRequest();
+  std::optional<SnapshotRequest> TakeRequest() { return TakeFirst(requests_); }
 
   // The newest known open round of any segment.
   uint32_t newest_open_round() const { return newest_open_round_; }
@@ -103,9 +104,8 @@ class WorkerLedger {
 
   void TakeRequestFrame(const RequestFrame& request);
   size_t ForgetPosition(uint32_t segment);  // returns their number
-  OutgoingFrame PositionOf(const Position& position) const;
   std::optional<OutgoingFrame> PositionDue(absl::Time now) const;
-  void NoteOpenRound(uint32_t segment, uint32_t open_round);
+  void NoteOpenRound(uint32_t open_round);
   void SendAgain(uint32_t connection, absl::Time now);
 
   const LedgerOptions options_;
@@ -114,7 +114,6 @@ class WorkerLedger {
   SnapshotQueue snapshots_;
   std::deque<SnapshotRequest> requests_;  // at most one a segment
   std::deque<Position> positions_;        // asked for by shards; likewise
-  std::vector<uint32_t> open_rounds_;     // by segment, as far as is known
   uint32_t newest_open_round_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "common/wire/buffer.h"
@@ -94,10 +95,10 @@ absl::Status LoadOptimizer(std::span<const NamedBlob> blobs, const KernelOps& op
       wanted.push_back(absl::StrCat(array.name, " of ", BytesOf(array, layout, rank), " bytes"));
   }
   if (got != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoint: got the optimizer's ", got.empty() ? "nothing" : absl::StrJoin(got, ", "),
-        ", wanted ", absl::StrJoin(wanted, ", "),
-        ": a worker goes on with the train.optimizer and the model that it had"));
+    return InvalidArgument("checkpoint: got the optimizer's ",
+                           got.empty() ? "nothing" : absl::StrJoin(got, ", "), ", wanted ",
+                           absl::StrJoin(wanted, ", "),
+                           ": a worker goes on with the train.optimizer and the model that it had");
   }
   for (size_t i = 0; i < state.size(); ++i) {
     const std::vector<ElementRange> here = ElementsOf(state[i], layout, node);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/models/adamw.h"
@@ -179,8 +180,8 @@ absl::Status Trainer::Validate(uint32_t round) {
   metrics_.ShowValidationLoss(loss);
   validated_round_ = round;
   if (std::isfinite(loss)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the validation loss is ", loss, " after round ", round,
-                                          " (wanted a finite number)"));
+  return DataLoss("the validation loss is ", loss, " after round ", round,
+                  " (wanted a finite number)");
 }
 
 absl::StatusOr<double> Trainer::LossOfBatch(uint32_t index) {

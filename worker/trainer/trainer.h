@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "kernels/ops.h"
 #include "worker/data/dataset.h"
 #include "worker/member/member.h"

@@ -3,10 +3,14 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "worker/weights/shallow_json.h"
 
 namespace longwave {
 namespace {
@@ -35,18 +39,22 @@ nlohmann::ordered_json OfAll() {
 constexpr const char* kComputes[] = {"model_type", "n_inner", "activation_function",
                                      "layer_norm_epsilon"};
 
-constexpr std::pair<const char*, uint32_t ModelSection::*> kSizes[] = {
-    {"vocab_size", &ModelSection::vocabulary},
-    {"n_embd", &ModelSection::d_model},
-    {"n_layer", &ModelSection::layers},
-    {"n_head", &ModelSection::heads},
-    {"n_positions", &ModelSection::context}};
+struct Size {
+  const char* name;  // transformers'
+  const char* key;   // of our configuration
+  uint32_t ModelSection::*member;
+};
+constexpr Size kSizes[] = {{"vocab_size", "vocabulary", &ModelSection::vocabulary},
+                           {"n_embd", "d_model", &ModelSection::d_model},
+                           {"n_layer", "layers", &ModelSection::layers},
+                           {"n_head", "heads", &ModelSection::heads},
+                           {"n_positions", "context", &ModelSection::context}};
 
 }  // namespace
 
 std::string Gpt2Config(const ModelSection& model) {
   nlohmann::ordered_json config = OfAll();
-  for (const auto& [name, size] : kSizes) config[name] = model.*size;
+  for (const Size& size : kSizes) config[size.name] = model.*size.member;
   return config.dump(2) + "\n";
 }
 
@@ -59,10 +67,8 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder) {
                             ", which describes the weights; wanted the folder of a run that has "
                             "written them"));
   }
-  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const auto unfit = [&](const std::string& why) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
-  };
+  const nlohmann::json config = ParseShallowJson(file);
+  const auto unfit = [&](const std::string& why) { return InvalidArgument(path, ": ", why); };
   if (!config.is_object()) return unfit("it is no JSON object");
   const nlohmann::json wanted = OfAll();
   for (const char* name : kComputes) {
@@ -70,14 +76,17 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder) {
     if (got != wanted[name])
       return unfit(absl::StrCat(name, ": got ", got.dump(), ", wanted ", wanted[name].dump()));
   }
-  ModelSection model{.kind = "gpt"};
-  for (const auto& [name, size] : kSizes) {
-    const nlohmann::json got = config.value(name, nlohmann::json());
-    if (!got.is_number_unsigned() || got.get<uint64_t>() > UINT32_MAX)
-      return unfit(absl::StrCat(name, ": got ", got.dump(), ", wanted a whole number"));
-    model.*size = got.get<uint32_t>();
+  std::string model = "kind: gpt";
+  for (const Size& size : kSizes) {
+    const nlohmann::json got = config.value(size.name, nlohmann::json());
+    if (!got.is_number_unsigned())
+      return unfit(absl::StrCat(size.name, ": got ", got.dump(), ", wanted a whole number"));
+    absl::StrAppend(&model, ", ", size.key, ": ", got.dump());
   }
-  return model;
+  // The sizes have the limits of a run's.
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig run,
+                            ParseConfig(absl::StrCat("model: {", model, "}"), path));
+  return run.model;
 }
 
 }  // namespace longwave

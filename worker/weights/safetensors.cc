@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
-#include "worker/weights/new_file.h"
 
 namespace longwave {
 namespace {
@@ -38,7 +38,6 @@ absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
   const std::string header = Header(manifest, metadata);
   const uint64_t header_size = header.size();
   NewFile file(path);
-  LONGWAVE_RETURN_IF_ERROR(file.Open());
   LONGWAVE_RETURN_IF_ERROR(file.Write(&header_size, sizeof(header_size)));
   LONGWAVE_RETURN_IF_ERROR(file.Write(header.data(), header.size()));
   for (size_t i = 0; i < manifest.tensors.size(); ++i) {

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "worker/weights/shallow_json.h"
 
 namespace longwave {
 namespace {
@@ -18,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors is little
 constexpr uint64_t kHeaderBytesMax = uint64_t{64} << 20;
 
 absl::Status Unfit(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+  return InvalidArgument(path, ": ", why);
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
   }
   std::string text(header_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const auto header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json header = ParseShallowJson(text);
   if (!file || !header.is_object()) return Unfit(path, "its safetensors header is not whole");
 
   std::vector<float> flat(layout.parameter_count());

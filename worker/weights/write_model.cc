@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "worker/weights/gpt2_config.h"
-#include "worker/weights/new_file.h"
 #include "worker/weights/safetensors.h"
 
 namespace longwave {
@@ -15,10 +15,7 @@ absl::Status WriteModel(const std::string& path, const RunConfig& config, const 
   const std::filesystem::path name(path);
   if (config.model.kind == "gpt" && name.filename() == "model.safetensors") {
     const std::string text = Gpt2Config(config.model);
-    NewFile file((name.parent_path() / "config.json").string());
-    LONGWAVE_RETURN_IF_ERROR(file.Open());
-    LONGWAVE_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
-    LONGWAVE_RETURN_IF_ERROR(file.Complete());
+    LONGWAVE_RETURN_IF_ERROR(WriteFile((name.parent_path() / "config.json").string(), text));
   }
   return WriteSafetensors(
       path, manifest, layout, theta,

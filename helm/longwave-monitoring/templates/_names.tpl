@@ -7,8 +7,8 @@
 
 {{/* name, namespace, labels and annotations of an object: dict root, name, labels, annotations. */}}
 {{- define "monitoring.metadata" -}}
-name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- $labels := dict
         "app.kubernetes.io/name" .root.Chart.Name
@@ -21,7 +21,7 @@ labels:
   {{- range $key, $value := $more }}{{ $_ := set $labels $key $value }}{{ end }}
   {{- end }}
   {{- toYaml $labels | nindent 2 }}
-{{- with merge (dict) .annotations .root.Values.commonAnnotations }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

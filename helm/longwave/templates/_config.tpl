@@ -6,6 +6,11 @@
 {{- if has $mode (list "on" "true") }}on{{ else }}off{{ end -}}
 {{- end -}}
 
+{{/* How many workers the run waits for. */}}
+{{- define "longwave.runWorkers" -}}
+{{- dig "run" "workers" 4 .Values.config | int -}}
+{{- end -}}
+
 {{- define "longwave.config" -}}
 {{- /* The command line sets a process's listen address and its authority. */ -}}
 {{- $elsewhere := dict "metrics" (list "listen") "security" (list "authority") -}}

@@ -18,10 +18,11 @@
 {{- $full -}}
 {{- end -}}
 
-{{/* The selector of a part's pods: dict root, component. Never changes in the life of a release. */}}
+{{/* The selector of a part's pods: dict root, component. Never changes in the life of a release. Names are quoted, here and in all
+     templates, since YAML reads a namespace 2024 as a number and a release true as a boolean. */}}
 {{- define "longwave.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "longwave.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "longwave.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -58,8 +59,8 @@ app.kubernetes.io/component: {{ .component }}
 {{/* name, namespace, labels and annotations of an object: dict root, component, and where needed name, labels,
      annotations. */}}
 {{- define "longwave.metadata" -}}
-name: {{ .name | default (printf "%s-%s" (include "longwave.fullname" .root) .component) }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | default (printf "%s-%s" (include "longwave.fullname" .root) .component) | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "longwave.selectorLabels" . | nindent 2 }}
   {{- $own := dict
@@ -69,7 +70,7 @@ labels:
         "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
   {{- include "longwave.checkMetadata" .root }}
   {{- include "longwave.together" (list $own .root.Values.commonLabels (.labels | default dict)) | nindent 2 }}
-{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -138,9 +139,6 @@ annotations:
 {{- if not (or $external.hosts $external.hostTemplate) -}}
 {{- fail "shards.external needs hostTemplate (or hosts): the names or addresses under which workers reach the shards" -}}
 {{- end -}}
-{{- if and (not $external.hosts) (eq $external.type "LoadBalancer") (gt $count 1) (not (contains "{index}" $external.hostTemplate)) -}}
-{{- fail (printf "shards.external.hostTemplate: got %q for %d load balancers, wanted {index} in it" $external.hostTemplate $count) -}}
-{{- end -}}
 {{- $addresses := list -}}
 {{- range $index := until $count -}}
 {{- $host := $external.hostTemplate | replace "{index}" (toString $index) -}}
@@ -148,6 +146,9 @@ annotations:
 {{- $port := int $external.port -}}
 {{- if eq $external.type "NodePort" }}{{ $port = add (int $external.nodePortBase) $index }}{{ end -}}
 {{- $addresses = append $addresses (printf "tcp://%s:%d" (include "longwave.hostBeforePort" $host) $port) -}}
+{{- end -}}
+{{- if ne (len (uniq $addresses)) $count -}}
+{{- fail (printf "shards.external: got %s, wanted an address of its own for each shard: {index} in hostTemplate, or hosts that differ" (join ", " $addresses)) -}}
 {{- end -}}
 {{- join "," $addresses -}}
 {{- end -}}

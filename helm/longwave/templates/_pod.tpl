@@ -33,7 +33,7 @@ annotations:
 
 {{/* Account and placement of a pod: dict root, component, part, and tolerations (a list in addition). */}}
 {{- define "longwave.podSettings" -}}
-serviceAccountName: {{ include "longwave.serviceAccountName" .root }}
+serviceAccountName: {{ include "longwave.serviceAccountName" .root | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .part.terminationGracePeriodSeconds }}
@@ -44,13 +44,13 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .part.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .part.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with concat (.tolerations | default list) .part.tolerations }}
+{{- with concat (.tolerations | default list) (.part.tolerations | default list) }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -69,7 +69,7 @@ affinity:
 {{- $constraints = append $constraints (dict "maxSkew" 1 "topologyKey" .topologyKey "whenUnsatisfiable" .policy "labelSelector" $selector) -}}
 {{- end -}}
 {{- end -}}
-{{- with concat $constraints .part.topologySpreadConstraints }}
+{{- with concat $constraints (.part.topologySpreadConstraints | default list) }}
 topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -129,7 +129,7 @@ topologySpreadConstraints:
 {{- define "longwave.volumes" -}}
 - name: config
   configMap:
-    name: {{ include "longwave.fullname" .root }}
+    name: {{ include "longwave.fullname" .root | quote }}
 - name: tmp
   emptyDir: {}
 {{- include "longwave.securityVolumes" . }}
@@ -150,7 +150,7 @@ topologySpreadConstraints:
 {{- define "longwave.stateClaimSpec" -}}
 accessModes: [ReadWriteOnce]
 {{- with .part.persistence.storageClass }}
-storageClassName: {{ . }}
+storageClassName: {{ . | quote }}
 {{- end }}
 resources:
   requests:

@@ -49,14 +49,14 @@
     sizeLimit: 1Mi
   {{- else }}
   secret:
-    secretName: {{ include "longwave.certificateSecret" . }}
+    secretName: {{ include "longwave.certificateSecret" . | quote }}
     defaultMode: 0440
   {{- end }}
 {{- $signing := include "longwave.signingSecret" .root }}
 {{- if and $signing (or $chart (eq .component "coordinator")) }}
 - name: authority
   secret:
-    secretName: {{ $signing }}
+    secretName: {{ $signing | quote }}
     defaultMode: 0440
     {{- if eq .root.Values.security.source "certManager" }}
     # cert-manager's names for an authority are those of any certificate.

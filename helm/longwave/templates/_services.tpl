@@ -5,7 +5,7 @@ type: {{ .type }}
 externalTrafficPolicy: {{ .externalTrafficPolicy | default (ternary "Cluster" "Local" (eq .type "NodePort")) }}
 {{- if eq .type "LoadBalancer" }}
 {{- with .loadBalancerClass }}
-loadBalancerClass: {{ . }}
+loadBalancerClass: {{ . | quote }}
 {{- end }}
 {{- with .loadBalancerSourceRanges }}
 loadBalancerSourceRanges:

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "tests/support/plain_exchange.h"
 
 namespace longwave {
 namespace {
@@ -15,7 +16,7 @@ constexpr uint64_t kRun = 1;
 
 }  // namespace
 
-class ShardInProcess::Connection final : public Exchange {
+class ShardInProcess::Connection final : public PlainExchange {
  public:
   Connection(ShardInProcess* shard, uint32_t worker) : shard_(*shard), worker_(worker) {}
 

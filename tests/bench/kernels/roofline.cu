@@ -33,7 +33,7 @@ absl::Status Copy(const Exec& exec, float* to, const float* from, uint64_t n) {
 }
 
 absl::Status Pass(const Exec& exec, float* m, const float* g, float b, uint64_t n) {
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cuda::Launch(PassKernel, GridOf(n / kVector), dim3(kThreads), 0,
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cuda::Launch(PassKernel, GridOf(n / kVector), dim3(kThreads),
                                              StreamOf(exec), reinterpret_cast<float4*>(m),
                                              reinterpret_cast<const float4*>(g), b, n / kVector));
   return absl::OkStatus();
@@ -41,7 +41,7 @@ absl::Status Pass(const Exec& exec, float* m, const float* g, float b, uint64_t 
 
 absl::Status ReadWrite(const Exec& exec, float* x, float c, uint64_t n) {
   LONGWAVE_CUDA_RETURN_IF_ERROR(cuda::Launch(ReadWriteKernel, GridOf(n / kVector), dim3(kThreads),
-                                             0, StreamOf(exec), reinterpret_cast<float4*>(x), c,
+                                             StreamOf(exec), reinterpret_cast<float4*>(x), c,
                                              n / kVector));
   return absl::OkStatus();
 }

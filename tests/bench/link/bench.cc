@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/interrupts.h"
-#include "cli/run_folder.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "tests/bench/link/figures.h"
@@ -75,13 +75,13 @@ class LinkBench {
 
   // Results found before a failure are reported all the same.
   absl::Status Run() {
-    if (!options_.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options_.json_file));
+    if (!options_.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(NewFile(options_.json_file).status());
     const absl::Status status = Measure();
     if (figures_.runs.empty()) return status;
     figures_.failure = std::string(status.message());
     Say(DescribeEnd(figures_));
     if (options_.json_file.empty()) return status;
-    const absl::Status written = WriteFileAtomically(options_.json_file, LinkJson(figures_));
+    const absl::Status written = WriteFile(options_.json_file, LinkJson(figures_));
     return status.ok() ? written : status;
   }
 

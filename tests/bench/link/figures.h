@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/wire/codec.h"
-#include "common/wire/control.h"
 #include "tests/bench/link/run.h"
 #include "tests/bench/verdict.h"
 

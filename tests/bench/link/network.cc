@@ -15,8 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/process.h"
-#include "cli/run_folder.h"
 #include "common/base/check.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -196,7 +196,7 @@ absl::Status LinkNetwork::Shape(double mbit_per_second) {
 absl::Status LinkNetwork::Batch(const NetNamespace& space, const std::string& program,
                                 const std::string& script) const {
   const std::string file = work_folder_ + "/network.batch", log = work_folder_ + "/network.log";
-  LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(file, script));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(file, script));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Process> process,
       Process::Start({.name = program,

@@ -12,6 +12,7 @@
 #include "cli/run_folder.h"
 #include "cli/status_feed.h"
 #include "common/base/clock.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 
@@ -142,7 +143,7 @@ absl::StatusOr<LinkRun> RunOverLinks(const LinkRunOptions& options) {
   own.config.run.name = options.name;
   LONGWAVE_ASSIGN_OR_RETURN(const RunFolder folder,
                             RunFolder::Create(own.runs_dir, own.config, absl::Now()));
-  LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(folder.config_file(), FormatConfig(own.config)));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(own.config)));
   absl::StatusOr<LinkRun> run = LinkRunner(own, &folder).Run();
   if (run.ok()) {
     std::error_code ignored;  // a model that stays is no harm

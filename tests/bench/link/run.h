@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
-#include "common/wire/control.h"
+#include "common/control/control.h"
 #include "tests/bench/link/network.h"
 
 namespace longwave {

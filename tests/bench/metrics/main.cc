@@ -83,7 +83,7 @@ class ManyMembers {
       series_.Registered(request);
     }
     for (uint32_t round = 0; round < kRounds; ++round) Beat(round);
-    refresher_ = series_.OnPage(
+    refresher_ = series_.page()->OnPage(
         [this] { series_.Refresh(core_.Status(series_.next_record(), now_), refusals_); });
   }
 

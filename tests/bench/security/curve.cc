@@ -41,8 +41,8 @@ double ProcessorSeconds() {
 }
 
 absl::Status Measure(bool encrypted, int frames) {
-  LinkOptions at_router{.io_threads = 2, .receive_queue_frames = 32};
-  LinkOptions at_dealer{.io_threads = 2, .send_queue_frames = 32};
+  LinkOptions at_router{.receive_queue_frames = 32};
+  LinkOptions at_dealer{.send_queue_frames = 32};
   if (encrypted) {
     LONGWAVE_ASSIGN_OR_RETURN(at_router.keys, MakeCurveKeys());
     LONGWAVE_ASSIGN_OR_RETURN(at_dealer.keys, MakeCurveKeys());

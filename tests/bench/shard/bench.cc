@@ -1,7 +1,5 @@
 #include "tests/bench/shard/bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -13,7 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "cli/run_folder.h"
+#include "common/base/descriptor.h"
+#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "tests/bench/shard/figures.h"
 #include "tests/bench/shard/machine.h"
@@ -41,14 +40,6 @@ ProcessorPlan Place(const BenchShardOptions& options) {
   return placement;
 }
 
-// Two descriptors a connection, and some hundred connections.
-void AllowManyFiles() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 absl::Status Bench(BenchShardOptions options) {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -62,8 +53,8 @@ absl::Status Bench(BenchShardOptions options) {
   std::sort(sweep.begin(), sweep.end());
 
   // Before hours are measured that could not be kept.
-  if (!options.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.json_file));
-  AllowManyFiles();
+  if (!options.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(NewFile(options.json_file).status());
+  RaiseFileLimit();
   const ProcessorPlan placement = Place(options);
   const ScopedProcessors bound(placement.others);
   std::vector<ShardFigures> runs;
@@ -75,7 +66,7 @@ absl::Status Bench(BenchShardOptions options) {
   }
   for (const Bar& bar : BarsOf(options, runs)) std::cout << DescribeBar(bar) << "\n";
   if (!options.json_file.empty()) {
-    LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(
+    LONGWAVE_RETURN_IF_ERROR(WriteFile(
         options.json_file, FiguresAsJson(options, placement.shards, placement.generators, runs)));
   }
   for (const ShardFigures& run : runs) {
@@ -88,7 +79,7 @@ absl::Status Bench(BenchShardOptions options) {
 }
 
 absl::Status BeRawRouter(uint32_t peers) {
-  AllowManyFiles();
+  RaiseFileLimit();
   return ServeRawRouter(
       peers, [](const std::string& endpoint) { std::cout << "ready " << endpoint << std::endl; });
 }

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cli/run_folder.h"
 #include "common/base/clock.h"
+#include "common/base/new_file.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -113,7 +113,7 @@ void BenchCluster::StopBeating() {
 
 absl::Status BenchCluster::StartProcesses() {
   const std::string config_file = options_.folder + "/config.yaml";
-  LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(config_file, FormatConfig(options_.config)));
+  LONGWAVE_RETURN_IF_ERROR(WriteFile(config_file, FormatConfig(options_.config)));
   std::string address;
   LONGWAVE_ASSIGN_OR_RETURN(coordinator_,
                             StartAndAwaitReady("coordinator",

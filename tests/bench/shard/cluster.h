@@ -14,9 +14,9 @@
 #include "absl/time/time.h"
 #include "cli/process.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "common/rpc/coordinator_client.h"
-#include "common/wire/control.h"
 #include "tests/support/shard_client.h"
 
 namespace longwave {

@@ -18,7 +18,6 @@ struct cudaLaunchAttribute;
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
-  size_t dynamicSmemBytes;
   cudaStream_t stream;
   cudaLaunchAttribute* attrs;
   unsigned numAttrs;
@@ -56,9 +55,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
         (CheckKernelArgument(number++, each), ...);
       },
       arguments);
-  return longwave::emulation::EnqueueKernel(reinterpret_cast<const void*>(kernel), config->gridDim,
-                                            config->blockDim, config->dynamicSmemBytes,
-                                            config->stream,
+  return longwave::emulation::EnqueueKernel(config->gridDim, config->blockDim, config->stream,
                                             [kernel, arguments] { std::apply(kernel, arguments); });
 }
 
@@ -70,11 +67,6 @@ cudaError_t cudaMalloc(T** memory, size_t bytes) {
 template <typename T>
 cudaError_t cudaMallocHost(T** memory, size_t bytes) {
   return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
-}
-
-template <typename... P>
-cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 
 #endif  // LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_H_

@@ -10,7 +10,7 @@
 namespace longwave {
 namespace {
 
-const OperatorOptions kTarget = {.address = "hub:7070", .security = "my keys"};
+const Target kTarget = {.address = "hub:7070", .security = "my keys"};
 
 TEST(DescribeExpulsion, SaysWhatBecameOfTheTokens) {
   EXPECT_EQ(DescribeExpulsion(kTarget, "w", false, {}), "expelled w");

@@ -10,6 +10,7 @@
 #include "cli/run_folder.h"
 #include "cli/status_feed.h"
 #include "cli/view.h"
+#include "common/base/new_file.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -157,36 +158,6 @@ TEST_F(RunFolderTest, IsNamedByPresetAndTime) {
   EXPECT_EQ(RunName(Config(), time), "longwave-20240305-060708");
 }
 
-TEST_F(RunFolderTest, WhereNoFileCanBeWrittenIsKnownBeforehand) {
-  EXPECT_TRUE(CheckWritable(root_ + "/figures.json").ok());
-  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "it leaves nothing behind";
-  const absl::Status refused = CheckWritable(root_ + "/missing/figures.json");
-  EXPECT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.message()),
-              testing::HasSubstr("cannot write " + root_ + "/missing/figures.json: No such"));
-  EXPECT_EQ(refused, WriteFileAtomically(root_ + "/missing/figures.json", "{}"));
-}
-
-TEST_F(RunFolderTest, AFolderIsNoFileToWrite) {
-  std::filesystem::create_directories(root_ + "/out");
-  const absl::Status refused = CheckWritable(root_ + "/out");
-  EXPECT_EQ(refused.message(), absl::StrCat("cannot write ", root_, "/out: Is a directory"));
-  EXPECT_EQ(refused, WriteFileAtomically(root_ + "/out", "{}"));
-  EXPECT_TRUE(std::filesystem::is_empty(root_ + "/out"));
-  std::filesystem::remove(root_ + "/out");
-  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "nothing is left behind";
-}
-
-TEST_F(RunFolderTest, WhatSomebodyElseHasWrittenBesideItStays) {
-  const std::string path = root_ + "/figures.json";
-  std::ofstream(path + ".tmp") << "mine";
-  EXPECT_TRUE(CheckWritable(path).ok());
-  EXPECT_TRUE(WriteFileAtomically(path, "{}").ok());
-  std::string word;
-  EXPECT_TRUE(std::ifstream(path + ".tmp") >> word);
-  EXPECT_EQ(word, "mine");
-}
-
 TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
   RunConfig config = Config();
   config.run.name = "x";
@@ -199,15 +170,32 @@ TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
                                           "an empty folder");
 }
 
+TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
+  RunConfig config = Config();
+  config.run.name = "x";
+  const auto folder = RunFolder::Create(root_, config, absl::Now());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  std::filesystem::create_directories(folder->state_folder("coordinator"));
+  for (const char* const summary :
+       {"", "{", "[]", R"({"outcome": 3})", R"({"outcome": ["finished"]})", R"({"rounds": 2})",
+        R"({"outcome": "parked"})"}) {
+    std::ofstream(folder->summary_file()) << summary;
+    EXPECT_TRUE(RunFolder::Open(folder->path()).ok()) << summary;
+  }
+  std::ofstream(folder->summary_file()) << R"({"outcome": "finished"})";
+  EXPECT_EQ(RunFolder::Open(folder->path()).status().message(),
+            "the run in " + folder->path() + " has finished, wanted one that was parked");
+}
+
 TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {
   std::ofstream(root_ + "/file") << "x";
   const auto folder = RunFolder::Create(root_ + "/file", Config(), absl::Now());
   EXPECT_EQ(folder.status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(RunFolderTest, WritesASummaryWithoutLeavingATemporaryFile) {
+TEST_F(RunFolderTest, WritesAFileWithoutLeavingATemporaryOne) {
   const std::string path = root_ + "/summary.json";
-  ASSERT_TRUE(WriteSummary(Summarize(Config(), Status(), RunOutcome::kFinished, "", 5), path).ok());
+  ASSERT_TRUE(WriteFile(path, R"({"rounds": 2})").ok());
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(path))["rounds"], 2);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
 }

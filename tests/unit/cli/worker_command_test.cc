@@ -38,12 +38,5 @@ TEST(ParseWorkerCommand, NamesWhatIsNoCommand) {
   }
 }
 
-TEST(SetVariable, ReplacesWhatTheNameHad) {
-  Environment environment = {{"A", "1"}};
-  SetVariable("B", "2", environment);
-  SetVariable("A", "3", environment);
-  EXPECT_THAT(environment, ElementsAre(std::pair("A", "3"), std::pair("B", "2")));
-}
-
 }  // namespace
 }  // namespace longwave

@@ -22,7 +22,11 @@ Outcome Parse(std::vector<std::string> words) {
   std::string file, name;
   CLI::App* const run = app.add_subcommand("run", "Runs a file");
   run->add_option("file", file)->required();
-  run->add_option("--name", name);
+  run->add_option("--name", name)->check(NotEmpty());
+  uint32_t count = 0;
+  double rate = 0;
+  run->add_option("--count", count);
+  run->add_option("--rate", rate);
   CLI::App* const token = app.add_subcommand("token", "Tokens");
   token->require_subcommand(1);
   token->add_subcommand("make", "Makes one")->add_option("address", file)->required();
@@ -75,6 +79,16 @@ TEST(ParseCommandLine, NamesAnUnknownCommandOrArgument) {
 TEST(ParseCommandLine, SaysWhatIsMissing) {
   ExpectRefused({}, "A subcommand is required");
   ExpectRefused({"run"}, "file is required");
+}
+
+TEST(ParseCommandLine, SaysWhatAValueIsAndWhatIsWanted) {
+  ExpectRefused({"run", "file", "--name", ""}, "--name: got nothing, wanted a value");
+  for (const char* const got : {"-1", "x = y", "99999999999"}) {
+    ExpectRefused(
+        {"run", "file", "--count", got},
+        std::string("--count: got ") + got + ", wanted a whole number from 0 on, not too large");
+  }
+  ExpectRefused({"run", "file", "--rate=fast"}, "--rate: got fast, wanted a number, not too large");
 }
 
 TEST(ParseCommandLine, EveryProgramHasItsVersionAndHelp) {

@@ -486,8 +486,8 @@ TEST_F(CoordinatorJoinTest, WhoIsExpelledIsNoMemberAndNobodyWaitsForIt) {
   EXPECT_TRUE(Step(WorkerExpelled{"worker-1"}).empty()) << "once";
   EXPECT_TRUE(Step(WorkerExpelled{"nobody"}).empty());
   EXPECT_EQ(coordinator_->NameOf(1), "worker-1");
-  EXPECT_TRUE(coordinator_->Knows("worker-1"));
-  EXPECT_FALSE(coordinator_->Knows("nobody"));
+  EXPECT_EQ(coordinator_->IndexOf("worker-1"), 1u);
+  EXPECT_EQ(coordinator_->IndexOf("nobody"), std::nullopt);
 }
 
 TEST_F(CoordinatorJoinTest, AMembersKeyIsThatOfItsNewestProcess) {

@@ -86,6 +86,15 @@ TEST_F(CoordinatorStartTest, NoRunBeginsWithoutAStart) {
   EXPECT_EQ(coordinator_->phase(), RunPhase::kWaiting);
 }
 
+TEST_F(CoordinatorStartTest, ARunThatLackedOnlyAStartBeginsWhenAProcessBringsIt) {
+  Make(OfMember(1));
+  Step(Shard(0));
+  Step(With(0, {}));
+  RegisterWorker next = With(0, {51, 53});
+  next.incarnation = 7;
+  EXPECT_EQ(Only<PhaseChanged>(Step(next)).phase, RunPhase::kTraining);
+}
+
 TEST_F(CoordinatorStartTest, WithTheLastThatBringsTheStartTheOthersRegisterAgain) {
   Make(OfMember(3));
   Step(With(0, {51, 52}));

@@ -241,7 +241,7 @@ TEST_F(CoordinatorTest, TheNextWorkerBringsItsModelWhenAllHaveGone) {
 
 TEST_F(CoordinatorTest, FailsWhenTheStartTakesTooLong) {
   Make(Options(3, 2));
-  for (now_ = 0; now_ < 300; now_ += 20) {
+  for (now_ = 0; now_ < 300; now_ += 10) {
     Step(Worker(0));
     Step(Worker(1));
     Step(Shard(0));

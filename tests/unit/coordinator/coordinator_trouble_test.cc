@@ -402,5 +402,15 @@ TEST_F(CoordinatorTroubleTest, ItsOwnPauseIsNotTheOthersSilence) {
   EXPECT_EQ(Status().members[1].state.phase, WorkerPhase::kLost);
 }
 
+TEST_F(CoordinatorTroubleTest, ItsOwnPauseIsNotTheWaitForTheFirstWorkers) {
+  Make(Options(2, 1));
+  Step(Worker(0));
+  Pass(5, {0});
+  now_ = 1000;
+  EXPECT_THAT(Step(Tick{}), IsEmpty());
+  EXPECT_THAT(Pass(1290, {0}), IsEmpty());
+  EXPECT_EQ(Only<PhaseChanged>(Pass(1300, {0})).phase, RunPhase::kFailed) << "after 300 s awake";
+}
+
 }  // namespace
 }  // namespace longwave

@@ -61,6 +61,18 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   EXPECT_DOUBLE_EQ(record.compute_share, 9.0 / 15);
 }
 
+TEST(RoundLedger, HasAFiniteShareWhateverIsReported) {
+  RoundLedger ledger = ClosedRounds(5);
+  for (const Member& member : kThree) {
+    RoundReport report = Report(0, {4});
+    report.seconds_computing = 1.7e308;
+    Add(ledger, member, {report});
+  }
+  const auto records = ledger.Finish(kThree, 1, 8);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].record.compute_share, 0);
+}
+
 // --- sealing rounds ------------------------------------------------------------------------------
 
 TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedInASealingRound) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/new_file.h"
 #include "common/config/config.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
@@ -67,9 +68,18 @@ TEST_F(JoinFolder, AJoinJsonThatIsNoneIsRefused) {
   ASSERT_TRUE(MakeSecretFolder(folder_.path()).ok());
   for (const char* const text :
        {"", "{", "[]", "{\"coordinator\": 3, \"name\": \"a\"}", "{\"coordinator\": \"c:1\"}"}) {
-    ASSERT_TRUE(WriteTextFile(folder_.path() + "/join.json", text, Secrecy::kPublic).ok());
+    ASSERT_TRUE(WriteFile(folder_.path() + "/join.json", text, kPublicFile).ok());
     EXPECT_THAT(std::string(folder_.Load().status().message()), HasSubstr("join again")) << text;
   }
+}
+
+TEST_F(JoinFolder, NamesAFileWithoutAToken) {
+  const std::string file = folder_.path() + ".token";
+  ASSERT_TRUE(WriteFile(file, " \n", kPublicFile).ok());
+  EXPECT_EQ(
+      Refusal({.address = "c:7070", .token_file = file}),
+      "--token-file: got no token in " + file + ", wanted what `longwave token create` printed");
+  std::filesystem::remove(file);
 }
 
 TEST_F(JoinFolder, ResumesWithGoodCredentialsAndNoToken) {
@@ -107,9 +117,9 @@ TEST_F(JoinFolder, AnotherRunsFolderIsNotTakenWithATokenOfThisOne) {
   EXPECT_TRUE(RedeemOrResume({.address = "c:7070", .token = TokenOf(authority_)}, folder_).ok())
       << "one of the same run is not needed, and does no harm";
   // While one authority replaces another.
-  ASSERT_TRUE(WriteTextFile(folder_.security_folder() + "/ca.crt",
-                            authority_ + (*Authority::Make("new", absl::Now()))->certificate(),
-                            Secrecy::kPublic)
+  ASSERT_TRUE(WriteFile(folder_.security_folder() + "/ca.crt",
+                        authority_ + (*Authority::Make("new", absl::Now()))->certificate(),
+                        kPublicFile)
                   .ok());
   EXPECT_TRUE(RedeemOrResume({.address = "c:7070", .token = TokenOf(authority_)}, folder_).ok());
 }

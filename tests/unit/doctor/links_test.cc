@@ -14,26 +14,15 @@
 #include "common/security/credentials.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/idle_handlers.h"
 
 namespace longwave {
 namespace {
 
-class FakeShard final : public ShardHandler {
-  absl::StatusOr<ShardReport> GetStatus() override { return ShardReport(); }
-};
-
-class FakeCoordinator final : public CoordinatorHandler {
- public:
-  RunStatus status;
-
- private:
-  absl::StatusOr<uint32_t> Register(const RegisterWorker&) override { return No(); }
-  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override { return No(); }
-  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat&) override { return No(); }
-  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override { return No(); }
+struct FakeCoordinator final : IdleCoordinator {
   absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return status; }
-  absl::Status StopRun(const std::string&) override { return No(); }
-  static absl::Status No() { return absl::UnimplementedError("not here"); }
+
+  RunStatus status;
 };
 
 class DoctorLinks : public ::testing::Test {
@@ -103,7 +92,7 @@ class DoctorLinks : public ::testing::Test {
   const std::string root_;
   int folders_ = 0;
   Refusals refusals_;
-  FakeShard shard_;
+  IdleShard shard_;
   FakeCoordinator coordinator_;
   std::unique_ptr<RpcServer> shard_server_, coordinator_server_;
   std::string address_, member_;

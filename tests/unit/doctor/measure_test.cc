@@ -2,8 +2,10 @@
 // worker's place.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -97,6 +99,19 @@ TEST_F(DoctorFolder, ADiskIsMeasuredAboveAFolderThatIsNotThereYetAndLeftAsItWas)
   EXPECT_GT(reading->free_bytes, 0);
   EXPECT_GT(reading->bytes_per_second, 0);
   EXPECT_GT(reading->sync, absl::ZeroDuration());
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
+}
+
+TEST_F(DoctorFolder, AnEndInTheMidstOfTheDisksMeasurementLeavesNothing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit one_page{4096, 4096};  // a signal ends a process that writes on
+    setrlimit(RLIMIT_FSIZE, &one_page);
+    _exit(MeasureDisk(path_).ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_TRUE(std::filesystem::is_empty(path_));
 }
 

@@ -210,6 +210,8 @@ TEST(Layout, FormsContiguousSegments) {
     }
     EXPECT_EQ(tile, layout.tiles().size());
     EXPECT_EQ(coefficient, layout.coefficient_count());
+    EXPECT_EQ(*CountSegments(OddManifest(), layout.options()), layout.segments().size());
+    EXPECT_EQ(LayoutHash(OddManifest(), layout.options()), layout.hash());
   }
 }
 
@@ -237,6 +239,7 @@ TEST(Layout, RejectsFewerSegmentsThanShards) {
   EXPECT_THAT(
       Refusal({{{"m", {64, 192}}}}, {.segment_tiles = 2, .shard_count = 3}),
       HasSubstr("got 2 segments (3 tiles, 2 a segment), wanted at least one for each of 3"));
+  EXPECT_FALSE(CountSegments({{{"m", {64, 192}}}}, {.segment_tiles = 2, .shard_count = 3}).ok());
 }
 
 TEST(Layout, RejectsOptionsOutOfRange) {

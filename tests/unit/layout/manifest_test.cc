@@ -30,6 +30,7 @@ TEST(ManifestValidate, RejectsNoTensorsAndTooMany) {
 
 TEST(ManifestValidate, RejectsNamesThatAreEmptyOrGivenTwice) {
   EXPECT_THAT(Refusal({{{"a", {1}}, {"", {1}}}}), HasSubstr("tensor 1: got an empty name"));
+  EXPECT_THAT(Refusal({{{"a\xff", {1}}}}), HasSubstr("got the name a\\xff, wanted UTF-8"));
   EXPECT_THAT(Refusal({{{"a", {1}}, {"b", {1}}, {"a", {2}}}}),
               HasSubstr("tensor 2: got the name a a second time"));
 }

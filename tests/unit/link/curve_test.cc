@@ -136,7 +136,7 @@ TEST_F(CurveTest, WhoSaysNothingIsLetGoAndCounted) {
 TEST_F(CurveTest, AFrameThatNamesAnotherWorkerIsRefused) {
   const auto dealer = Dial(member_);
   ASSERT_TRUE(dealer->Send(From(2), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->counts().frames_of_others > 0; });
+  ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataWorker) > 0; });
   EXPECT_EQ(refusals_.of(Refusal::kDataWorker), 1u);
   EXPECT_EQ(refusals_.of(Refusal::kDataFrame), 0u);
   EXPECT_THAT(router_->last_refusal(),
@@ -154,7 +154,7 @@ TEST_F(CurveTest, AKeyThatIsTakenOutIsWorthNothingOnAnOpenConnection) {
   ASSERT_TRUE(received.ok() && received->has_value());
   router_->SetAdmitted({});
   ASSERT_TRUE(dealer->Send(From(1), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->counts().frames_of_others > 0; });
+  ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataWorker) > 0; });
   EXPECT_THAT(router_->last_refusal(), HasSubstr("no member any more"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/descriptor.h"
 #include "common/base/rng.h"
 #include "common/link/endpoint.h"
 #include "common/wire/crc32c.h"
@@ -340,6 +342,23 @@ TEST_F(LinkTest, DealerReachesARouterThatComesLater) {
   EXPECT_EQ(MustReceive().frame.header.worker(), 4u);
 }
 
+// As run.shards 70 and cluster.connections 16 want.
+TEST_F(LinkTest, AProcessHasMoreThanAThousandDealers) {
+  RaiseFileLimit();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_cur < 4096)
+    GTEST_SKIP() << "it needs 4096 open files, may have " << limit.rlim_cur;
+  std::vector<std::unique_ptr<Dealer>> dealers;
+  for (int i = 0; i < 1120; ++i) {
+    auto dealer = Dealer::Connect(router_->endpoint());
+    ASSERT_TRUE(dealer.ok()) << "number " << i << ": " << dealer.status();
+    dealers.push_back(*std::move(dealer));
+  }
+  ASSERT_TRUE(dealers.back()->Send(Push(0, 0), {}).ok());
+  EXPECT_TRUE(router_->Receive(kWait).ok());
+}
+
 TEST_F(LinkTest, ReceiveWithoutFramesReturnsNothing) {
   auto received = router_->Receive(absl::ZeroDuration());
   ASSERT_TRUE(received.ok());
@@ -420,22 +439,6 @@ TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
     const Frame received = MustReceive(*dealer_);
     ASSERT_EQ(received.header.segment(), i);
     ASSERT_TRUE(SameBytes(received.payload, payload)) << i;
-  }
-}
-
-TEST(LinkOptions, MoreThreadsForInputAndOutputCarryTheSameFrames) {
-  const LinkOptions options{.io_threads = 2};
-  const auto router = Router::Bind(kAnyPort, options).value();
-  std::vector<std::unique_ptr<Dealer>> dealers;
-  for (uint32_t i = 0; i < 4; ++i) {
-    dealers.push_back(Dealer::Connect(router->endpoint(), options).value());
-    ASSERT_TRUE(dealers.back()->Send(Push(i, 0), RandomPayload(10'000, i)).ok());
-  }
-  for (uint32_t i = 0; i < 4; ++i) {
-    const auto received = router->Receive(kWait);
-    ASSERT_TRUE(received.ok() && received->has_value());
-    const Frame& frame = (*received)->frame;
-    EXPECT_TRUE(SameBytes(frame.payload, RandomPayload(10'000, frame.header.worker())));
   }
 }
 

@@ -33,10 +33,8 @@ TEST(MetricTable, NamesEachSeriesOnce) {
   std::set<std::string_view> names;
   for (const MetricRow& row : MetricTable()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(FindMetric(row.name), &row);
   }
   EXPECT_GE(names.size(), 45u);
-  EXPECT_EQ(FindMetric("longwave_worker_bananas_total"), nullptr);
 }
 
 TEST(MetricTable, NamesSayWhoseTheyAre) {

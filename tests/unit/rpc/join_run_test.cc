@@ -14,6 +14,7 @@
 #include "common/rpc/rpc_server.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
+#include "tests/support/idle_handlers.h"
 #include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
@@ -26,8 +27,7 @@ std::unique_ptr<Authority> NewAuthority(const std::string& label) {
 }
 
 // Answers a joining worker only. The test sets the certificates that it shows and hands out.
-class FakeCoordinator final : public CoordinatorHandler {
- public:
+struct FakeCoordinator final : IdleCoordinator {
   std::string shown;                   // the answer to GetAuthority
   std::string handed_out;              // with the certificate
   const Authority* signing = nullptr;  // signs the certificate
@@ -42,16 +42,6 @@ class FakeCoordinator final : public CoordinatorHandler {
     EXPECT_TRUE(certificate.ok()) << certificate.status();
     return JoinAnswer{.certificate = *certificate, .authority = handed_out};
   }
-
-  absl::StatusOr<uint32_t> Register(const RegisterWorker&) override { return No(); }
-  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override { return No(); }
-  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat&) override { return No(); }
-  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override { return No(); }
-  absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return No(); }
-  absl::Status StopRun(const std::string&) override { return No(); }
-
- private:
-  static absl::Status No() { return absl::UnimplementedError("only joins"); }
 };
 
 class JoinRunTest : public ::testing::Test {

@@ -16,6 +16,7 @@
 #include "grpc/support/log.h"
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
+#include "tests/support/idle_handlers.h"
 #include "tests/support/shard_client.h"
 
 namespace longwave {
@@ -28,7 +29,7 @@ constexpr char kAnyPort[] = "127.0.0.1:0";
 constexpr absl::Duration kWait = absl::Seconds(30);
 constexpr std::array<std::byte, 32> kKey = {std::byte{7}};
 
-struct FakeCoordinator final : CoordinatorHandler {
+struct FakeCoordinator final : IdleCoordinator {
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     if (!error.ok()) return error;
     worker = request;
@@ -183,6 +184,13 @@ TEST_F(CoordinatorRpc, ASentenceOfAnyLengthArrives) {
   EXPECT_TRUE(absl::IsInvalidArgument(client_->Register(RegisterWorker{.name = "\xff"}).status()));
 }
 
+TEST_F(CoordinatorRpc, ARunWithoutSecurityAdmitsNobody) {
+  const absl::Status refused = client_->ListTokens().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("this run is not secured"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client_->RenewCertificate("").status()));
+}
+
 TEST_F(CoordinatorRpc, RefusesAManifestThatDoesNotValidate) {
   RegisterWorker request = SomeWorker();
   request.manifest.tensors[1].name = "a";
@@ -296,7 +304,7 @@ TEST(CoordinatorClient, ASilentListenerIsUnavailableAfterTheDeadline) {
             absl::StrCat("no answer from the coordinator at ", port.address(), " within 200ms"));
 }
 
-struct FakeShard final : ShardHandler {
+struct FakeShard final : IdleShard {
   absl::StatusOr<ShardReport> GetStatus() override {
     if (!error.ok()) return error;
     return ShardReport{.shard = 3,

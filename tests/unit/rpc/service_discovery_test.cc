@@ -5,14 +5,11 @@
 #include "common/rpc/rpc_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/idle_handlers.h"
 #include "tests/support/raw_call.h"
 
 namespace longwave {
 namespace {
-
-struct IdleShard final : ShardHandler {
-  absl::StatusOr<ShardReport> GetStatus() override { return ShardReport{}; }
-};
 
 TEST(ServiceDiscovery, HealthSaysServing) {
   IdleShard handler;

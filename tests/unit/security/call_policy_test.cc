@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/new_file.h"
 #include "common/security/credentials.h"
 
 namespace longwave {
@@ -56,7 +57,7 @@ TEST(CallerBook, KnowsWhoIsWhoAndRefusesByReason) {
   const std::string file =
       (std::filesystem::path(::testing::TempDir()) / absl::StrCat("longwave-ca-", getpid(), ".crt"))
           .string();
-  ASSERT_TRUE(WriteTextFile(file, (*authority)->certificate(), Secrecy::kPublic).ok());
+  ASSERT_TRUE(WriteFile(file, (*authority)->certificate(), kPublicFile).ok());
   const auto book = CallerBook::Open(file);
   ASSERT_TRUE(book.ok()) << book.status();
   const auto made = [&](const Authority& by) {

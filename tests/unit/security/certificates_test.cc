@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/new_file.h"
 #include "common/security/credentials.h"
 
 namespace longwave {
@@ -187,7 +188,7 @@ TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
   // lost.
   const auto before = NewAuthority();
   ASSERT_TRUE(MakeSecretFolder(folder_).ok());
-  ASSERT_TRUE(WriteTextFile(folder_ + "/ca.key", before->key(), Secrecy::kSecret).ok());
+  ASSERT_TRUE(WriteFile(folder_ + "/ca.key", before->key(), kSecretFile).ok());
   const auto made = LoadOrMakeAuthority(folder_, kNow);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ((*made)->key(), before->key());
@@ -197,7 +198,7 @@ TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
   EXPECT_TRUE((*Trust::Create((*made)->certificate()))
                   ->Verify(Make(**loaded, {ShardIdentity(1)}).certificate, kNow)
                   .ok());
-  ASSERT_TRUE(WriteTextFile(folder_ + "/ca.key", "half a k", Secrecy::kSecret).ok());
+  ASSERT_TRUE(WriteFile(folder_ + "/ca.key", "half a k", kSecretFile).ok());
   std::filesystem::remove(folder_ + "/ca.crt");
   const auto refused = LoadOrMakeAuthority(folder_, kNow);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -207,7 +208,7 @@ TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
 TEST_F(CredentialsFolderTest, AFileIsReadUpToItsLimit) {
   ASSERT_TRUE(MakeSecretFolder(folder_).ok());
   const std::string path = folder_ + "/file", text(kTextFileBytesMax + 1, 'a');
-  ASSERT_TRUE(WriteTextFile(path, text, Secrecy::kPublic).ok());
+  ASSERT_TRUE(WriteFile(path, text, kPublicFile).ok());
   EXPECT_EQ(ReadTextFile(path).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadTextFile(path, text.size()).value().size(), text.size());
 }

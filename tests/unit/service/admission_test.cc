@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/base/new_file.h"
 #include "common/config/config.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
@@ -87,7 +88,7 @@ class AdmissionTest : public ::testing::Test {
     }
   }
   void Write(const char* file, const std::string& text) {
-    ASSERT_TRUE(WriteTextFile(folder() + "/" + file, text, Secrecy::kSecret).ok());
+    ASSERT_TRUE(WriteFile(folder() + "/" + file, text, kSecretFile).ok());
   }
 
   std::string folder() const { return folder_.path() + "/security"; }
@@ -424,9 +425,8 @@ TEST_F(AdmissionTest, StartsAgainWithABookOfManyWorkers) {
   }
   const std::vector<std::byte> bytes = book.Encode();
   ASSERT_GT(bytes.size(), kTextFileBytesMax);
-  ASSERT_TRUE(WriteTextFile(book_file(),
-                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                            Secrecy::kSecret)
+  ASSERT_TRUE(WriteFile(book_file(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                        kSecretFile)
                   .ok());
   Open();
   Machine one_more = NewMachine();

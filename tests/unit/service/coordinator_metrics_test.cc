@@ -66,8 +66,8 @@ TEST(WorkerPace, OfAProcessThatComesBackBeginsWithWhatItsFolderCounts) {
 class CoordinatorMetricsTest : public testing::Test {
  protected:
   double Value(std::string_view name, std::initializer_list<std::string_view> labels = {}) {
-    return FindMetric(name)->type == MetricType::kCounter ? metrics_.counter(name, labels).value()
-                                                          : metrics_.gauge(name, labels).value();
+    return name.ends_with("_total") ? metrics_.counter(name, labels).value()
+                                    : metrics_.gauge(name, labels).value();
   }
   void Refresh() { series_.Refresh(status_, refusals_); }
   static RegisterWorker Process(uint64_t incarnation) { return {.incarnation = incarnation}; }
@@ -249,10 +249,20 @@ TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
   EXPECT_EQ(counted("training"), 2);
 }
 
+// A caller could name any number, and the metrics would keep each.
+TEST_F(CoordinatorMetricsTest, AHeartbeatOfNobodyLeavesNothing) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  series_.Heard({.worker = 77, .state = {.train_loss = nan}}, At(0));
+  EXPECT_EQ(Value("longwave_coordinator_heartbeats_total", {"worker"}), 1);
+  EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 0);
+}
+
 TEST_F(CoordinatorMetricsTest, CountsShardsThatComeBack) {
-  series_.Registered(RegisterShard{.shard = 0});
-  series_.Registered(RegisterShard{.shard = 1});
-  series_.Registered(RegisterShard{.shard = 1});
+  series_.Registered(RegisterShard{.shard = 0, .incarnation = 1});
+  series_.Registered(RegisterShard{.shard = 1, .incarnation = 2});
+  series_.Registered(RegisterShard{.shard = 1, .incarnation = 2});  // the answer was lost
+  EXPECT_EQ(Value("longwave_coordinator_shard_restarts_total"), 0);
+  series_.Registered(RegisterShard{.shard = 1, .incarnation = 3});
   EXPECT_EQ(Value("longwave_coordinator_shard_restarts_total"), 1);
   status_.shards = {{.heartbeat_age_s = 1}, {.heartbeat_age_s = 9, .silent = true}};
   Refresh();

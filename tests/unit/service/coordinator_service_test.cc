@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -36,6 +38,28 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kWait = absl::Seconds(30);
+
+// In its scope no file of this process grows beyond a few bytes.
+class FullDisk {
+ public:
+  FullDisk() {
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &limit_), 0);
+    const rlimit small = {.rlim_cur = 16, .rlim_max = limit_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~FullDisk() { EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit_), 0); }
+
+ private:
+  rlimit limit_{};
+};
+
+// The most of this process's memory that was resident so far.
+uint64_t PeakResidentBytes() {
+  rusage usage;
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  return static_cast<uint64_t>(usage.ru_maxrss) << 10;
+}
 
 class CoordinatorServiceTest : public ::testing::Test {
  protected:
@@ -226,23 +250,72 @@ TEST_F(CoordinatorServiceTest, AFolderIsOneCoordinatorsAtATime) {
 TEST_F(CoordinatorServiceTest, AnswersNobodyWhileItCannotWriteWhatItDecided) {
   Start();
   Begin();
-  // No file of this process may grow beyond a few bytes.
-  signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
-  const rlimit small = {.rlim_cur = 16, .rlim_max = limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_EQ(Report(0).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(MetricsRounds(), ElementsAre());
-  EXPECT_THAT(Status().trouble, HasSubstr("the coordinator's state, which it must keep before it "
-                                          "answers anybody, cannot be written: "));
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  {
+    const FullDisk full;
+    EXPECT_EQ(Report(0).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(MetricsRounds(), ElementsAre());
+    EXPECT_THAT(Status().trouble, HasSubstr("the coordinator's state, which it must keep before it "
+                                            "answers anybody, cannot be written: "));
+  }
   const auto reply = Report(0);  // sent again, it says nothing new
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0"));
   EXPECT_EQ(Status().trouble, "");
   Start();
   EXPECT_EQ(Status().record_count, 1u);
+}
+
+TEST_F(CoordinatorServiceTest, AStopThatItCannotWriteIsNone) {
+  Start();
+  Begin();
+  {
+    const FullDisk full;
+    const absl::Status stopped = client_->StopRun("enough");
+    EXPECT_EQ(stopped.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(stopped.message()), HasSubstr("the run stops once it is written: "));
+  }
+  EXPECT_TRUE(client_->StopRun("enough").ok());
+  Start();
+  EXPECT_EQ(Status().phase, RunPhase::kStopped);
+}
+
+// The worker and the shard wait for an answer that says so.
+TEST_F(CoordinatorServiceTest, EndsWhenTheEndIsInAnswersThatWereSent) {
+  auto service = CoordinatorService::Start({.config = config_,
+                                            .address = "127.0.0.1:0",
+                                            .state_dir = state_dir(),
+                                            .exit_when_done = true});
+  ASSERT_TRUE(service.ok()) << service.status();
+  client_ = CoordinatorClient::Connect((*service)->address(), kWait);
+  Begin();
+  {
+    const FullDisk full;
+    EXPECT_FALSE(client_->StopRun("enough").ok());
+    EXPECT_FALSE(Report(0).ok());
+    EXPECT_FALSE(KnowEpoch(1).ok());
+  }
+  EXPECT_TRUE(KnowEpoch(1).ok());  // the shard alone has heard
+  std::stop_source stop;
+  auto ended = std::async([&] { return (*service)->Run(stop.get_token()); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+  EXPECT_EQ(Report(0)->instruction, Instruction::kStop);
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  stop.request_stop();
+}
+
+// A node is drained because its disk is full.
+TEST_F(CoordinatorServiceTest, ToldToEndWhileItsDiskIsFullItLeavesTheRunToBeGoneOnWithToo) {
+  Start();
+  Begin();
+  std::stop_source stop;
+  stop.request_stop();
+  {
+    const FullDisk full;
+    EXPECT_EQ(Report(0).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(service_->Run(stop.get_token()).ok());
+  }
+  Start();
+  EXPECT_EQ(Status().phase, RunPhase::kTraining);
 }
 
 TEST_F(CoordinatorServiceTest, LinesThatAFullDiskKeptFromTheFileAreWrittenLater) {
@@ -344,6 +417,21 @@ TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCo
   }
 }
 
+// Hundreds of workers that are refused again and again must not fill the disk.
+TEST_F(CoordinatorServiceTest, CallsThatItRefusesHaveFewLines) {
+  Start();
+  RegisterWorker worker = Worker();
+  worker.settings = "run.steps: 1\n";
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 200; ++i) {
+    worker.name = absl::StrCat("w", i);
+    EXPECT_TRUE(absl::IsInvalidArgument(client_->Register(worker).status()));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("refused: worker w0"));
+  EXPECT_LE(std::ranges::count(log, '\n'), 64);
+}
+
 // Otherwise the first worker would determine the model for all others.
 TEST_F(CoordinatorServiceTest, TheModelIsTheConfigurations) {
   Start();
@@ -374,6 +462,19 @@ TEST_F(CoordinatorServiceTest, AnExternalModelIsTheFirstWorkers) {
   second.name = "second";
   EXPECT_THAT(std::string(client_->Register(second).status().message()),
               HasSubstr("model of worker second differs"));
+}
+
+// The table of its tiles would have 8 GiB.
+TEST_F(CoordinatorServiceTest, AHugeModelCostsNoMemory) {
+  config_.model.kind = "external";
+  Start();
+  RegisterWorker huge = Worker();
+  huge.manifest = Manifest{{{"huge", {1 << 20, 1 << 20}}}};
+  huge.layout_hash = 0;
+  const uint64_t before = PeakResidentBytes();
+  EXPECT_THAT(std::string(client_->Register(huge).status().message()),
+              HasSubstr("layout hash 0000000000000000, wanted "));
+  EXPECT_LT(PeakResidentBytes(), before + (uint64_t{100} << 20));
 }
 
 TEST_F(CoordinatorServiceTest, TellsTheRunToWhoHasItsAddressAlone) {

@@ -1,15 +1,19 @@
 // A shard's data plane over real sockets; the workers are this test.
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/wire/snapshot_payload.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
+#include "server/store/wrapped_file_system.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/unit/service/shard_worker.h"
 
@@ -32,6 +36,53 @@ Layout FourSegments(const RunConfig& config) {
   return *std::move(layout);
 }
 
+// A disk that may stop answering.
+class HangingFiles final : public WrappedFileSystem {
+ public:
+  using WrappedFileSystem::WrappedFileSystem;
+
+  void SetHangs(bool hangs) {
+    const std::lock_guard lock(mutex_);
+    hangs_ = hangs;
+    changed_.notify_all();
+  }
+  void AwaitHanging() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waits_; });
+  }
+
+ private:
+  class File final : public WritableFile {
+   public:
+    File(std::unique_ptr<WritableFile> file, HangingFiles* disk)
+        : file_(std::move(file)), disk_(disk) {}
+    absl::Status Append(BytePieces pieces) override { return file_->Append(pieces); }
+    absl::Status Sync() override {
+      disk_->Wait();
+      return file_->Sync();
+    }
+
+   private:
+    const std::unique_ptr<WritableFile> file_;
+    HangingFiles* const disk_;
+  };
+  std::unique_ptr<WritableFile> Wrap(const std::string&,
+                                     std::unique_ptr<WritableFile> file) override {
+    return std::make_unique<File>(std::move(file), this);
+  }
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    waits_ = hangs_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hangs_; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hangs_ = false;
+  bool waits_ = false;
+};
+
 class DataPlaneTest : public ::testing::Test {
  protected:
   DataPlaneTest() : config_(OneRoundConfig()), layout_(FourSegments(config_)) {}
@@ -43,7 +94,7 @@ class DataPlaneTest : public ::testing::Test {
     ASSERT_TRUE(router.ok()) << router.status();
     shard_key_ = shard.public_key;
     keys_ = worker;
-    plane_ = std::make_unique<ShardDataPlane>(*std::move(router));
+    plane_ = std::make_unique<ShardDataPlane>(*std::move(router), nullptr, ask_patience_);
     serving_ = std::async(std::launch::async, [this] { return plane_->Serve(); });
     dealer_ = NewDealer();
   }
@@ -78,7 +129,7 @@ class DataPlaneTest : public ::testing::Test {
   OpenStore Folder() {
     ShardStoreOptions options;
     options.identity = {kRun, 0, layout_.hash()};
-    return [this, options] { return ShardStore::Open(&files_, "state", options); };
+    return [this, options] { return ShardStore::Open(&disk_, "state", options); };
   }
 
   void Push(Dealer& from, uint32_t worker, uint32_t segment, uint32_t round = 0) {
@@ -115,8 +166,10 @@ class DataPlaneTest : public ::testing::Test {
   const RunConfig config_;
   const Layout layout_;
   SimFileSystem files_{1};  // the serving thread's, once it serves
+  HangingFiles disk_{&files_};
   bool disk_is_full_ = false;
   uint32_t snapshot_rounds_ = 1'000;
+  absl::Duration ask_patience_ = absl::Seconds(60);
   std::string shard_key_;  // empty: plain connections
   CurveKeys keys_;
   std::unique_ptr<ShardDataPlane> plane_;
@@ -426,13 +479,13 @@ TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
 TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
   EXPECT_TRUE(plane_->status().workers.empty());
   EXPECT_EQ(plane_->status().state.bytes_received, 0u);
-  EXPECT_EQ(plane_->last_frame(), absl::InfinitePast());
+  EXPECT_EQ(plane_->figures().last_frame, absl::InfinitePast());
   Begin({{0, "a", 0}});
   Push(*dealer_, 0, 0);
   plane_->Stop();
   EXPECT_EQ(plane_->status().state.pushes_accepted, 1u);
   EXPECT_EQ(plane_->status().workers.size(), 1u);
-  EXPECT_GT(plane_->last_frame(), absl::InfinitePast());
+  EXPECT_GT(plane_->figures().last_frame, absl::InfinitePast());
 }
 
 // Updates that a worker pulls to catch up wait separately, unlike updates of closes.
@@ -515,6 +568,40 @@ TEST_F(DataPlaneTest, AFullDiskIsTroubleAndBusy) {
   ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kBusy);
   EXPECT_THAT(plane_->Report(1).trouble, ::testing::HasSubstr("the disk is full"));
+}
+
+// Asks with the patience of the server. Of a silent shard the coordinator would end the run after a
+// while.
+class DataPlaneOfAHangingDisk : public DataPlaneTest {
+ protected:
+  DataPlaneOfAHangingDisk() { ask_patience_ = ShardDataPlane::kAskPatience; }
+};
+
+TEST_F(DataPlaneOfAHangingDisk, ReportsTroubleAndIsNotSilent) {
+  Begin({{0, "a", 0}}, Folder());
+  EXPECT_EQ(plane_->Report(1).trouble, "");
+  disk_.SetHangs(true);
+  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
+  disk_.AwaitHanging();
+  const absl::Time began = absl::Now();
+  ShardHeartbeat report = plane_->Report(7);
+  EXPECT_EQ(report.trouble, "") << "a slow write is none";
+  EXPECT_EQ(report.known_epoch, 7u);
+  EXPECT_EQ(plane_->figures().epoch, 0u) << "none were made before";
+  plane_->status();
+  while (report.trouble.empty() && absl::Now() < began + absl::Seconds(60))
+    report = plane_->Report(7);
+  EXPECT_THAT(report.trouble, ::testing::HasSubstr("does its disk answer?"));
+  EXPECT_GE(absl::Now() - began, ShardDataPlane::kBusyMax);
+  disk_.SetHangs(false);
+  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
+  // The answer may have been on its way before the newest report was made.
+  while (!plane_->Report(7).trouble.empty() && absl::Now() < began + absl::Seconds(120)) {
+  }
+  EXPECT_EQ(plane_->Report(7).trouble, "");
+  while (plane_->figures().epoch != 1 && absl::Now() < began + absl::Seconds(120)) {
+  }
+  EXPECT_EQ(plane_->figures().epoch, 1u);
 }
 
 TEST_F(DataPlaneTest, StopsWithoutEverKnowingAMembership) {}

@@ -1,5 +1,7 @@
 // The services around the pure cores, in one process: a coordinator, a shard, and a worker that is
 // this test.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -15,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/link/link.h"
@@ -119,15 +122,17 @@ class ServiceTest : public ::testing::Test {
     return {};
   }
 
+  RegisterWorker FirstWorker() const {
+    return {.name = "w",
+            .manifest = manifest_,
+            .layout_hash = layout_.hash(),
+            .incarnation = 1,
+            .settings = BindingSettings(config_),
+            .start_hashes = std::vector<uint64_t>(layout_.segments().size())};
+  }
   // Registers this test as the worker, and waits for the membership.
   WorkerHeartbeatReply JoinAsWorker() {
-    const auto worker = client_->Register(
-        RegisterWorker{.name = "w",
-                       .manifest = manifest_,
-                       .layout_hash = layout_.hash(),
-                       .incarnation = 1,
-                       .settings = BindingSettings(config_),
-                       .start_hashes = std::vector<uint64_t>(layout_.segments().size())});
+    const auto worker = client_->Register(FirstWorker());
     EXPECT_TRUE(worker.ok()) << worker.status();
     heartbeat_ = {.worker = worker.value_or(0), .incarnation = 1};
     WorkerHeartbeatReply reply =
@@ -229,6 +234,28 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kDuplicate);
   EXPECT_EQ(MustReceive(**dealer).header, merged) << "as it was told before, to the bit";
   EndRun();
+}
+
+// A log of many gigabytes takes longer to read than the coordinator waits for a heartbeat.
+TEST_F(ServiceTest, AShardThatTakesLongToOpenItsFolderIsHeardMeanwhile) {
+  state_dir_ = (run_dir_ / "state").string();
+  StartCoordinator(/*exit_when_done=*/true);
+  StartShard();
+  // Opening a pipe waits for its other end.
+  const std::string pipe = state_dir_ + "/shard.db";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_TRUE(client_->Register(FirstWorker()).ok());
+  const auto shard = [this] { return client_->GetStatus(0)->shards.at(0); };
+  const absl::Time deadline = absl::Now() + kWait;
+  while (shard().trouble.empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_THAT(shard().trouble, HasSubstr("opens its folder"));
+  EXPECT_LT(shard().heartbeat_age_s, 10);
+  const int other_end = open(pipe.c_str(), O_RDWR);
+  unlink(pipe.c_str());
+  JoinAsWorker();
+  while (!shard().trouble.empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(shard().trouble, "");
+  close(other_end);
 }
 
 TEST_F(ServiceTest, AFolderThatAnotherProcessHasIsRefusedAtOnce) {

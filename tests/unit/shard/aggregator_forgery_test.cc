@@ -186,11 +186,11 @@ TEST_F(AggregatorRestore, OpensARoundWithoutAPast) {
   options.down = {Selection::kTopK, ValueCodec::kFp32, 7};
   Start(options, Members(1, {0}));
   Step(Push(0, 0, 2));
-  EXPECT_GT(aggregator_->ResidualSquareSum(), 0);
+  EXPECT_GT(aggregator_->ResidualSquareSum(2), 0);
   SegmentSnapshot fresh;
   fresh.open_round = 40;
   ASSERT_TRUE(aggregator_->Restore(2, fresh).ok());
-  EXPECT_EQ(aggregator_->ResidualSquareSum(), 0);
+  EXPECT_EQ(aggregator_->ResidualSquareSum(2), 0);
   EXPECT_THAT(Step(TimePassed{}), IsEmpty());
   Only(Step(Push(0, 39, 2)), Outcome::kCompacted);
   Only(Step(Pull(0, 39, 2)), Outcome::kCompacted);

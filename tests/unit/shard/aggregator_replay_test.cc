@@ -26,6 +26,19 @@ std::vector<AggregatorOptions> AllKinds() {
   return kinds;
 }
 
+// A shard may come back with another codec for pushes.
+TEST(AggregatorReplay, TakesPushesOfTheCodecOfTheirTime) {
+  AggregatorOptions options = Base();
+  options.up = options.down = kAllFp32;
+  Life life(options, 1);
+  life.Run(100);
+  options.up.codec = ValueCodec::kInt8;
+  auto again = Aggregator::Create(options, ReplayLayout());
+  ASSERT_TRUE(again.ok()) << again.status();
+  ReplayAll(life.log(), *again);
+  ExpectEqual(*again, life.aggregator());
+}
+
 TEST(AggregatorReplay, OfAWholeHistoryGivesTheSameShardToTheBit) {
   for (const AggregatorOptions& options : AllKinds()) {
     for (uint64_t seed = 0; seed < 5; ++seed) {

@@ -287,9 +287,9 @@ TEST_F(AggregatorTest, KeepsWhatTopkHoldsBackForTheNextRound) {
   options.down = {Selection::kTopK, ValueCodec::kFp32, 7};
   Start(options, Members(1, {0}));
   Step(Push(0, 0, 2));  // 1 … 8 of which 1 stays
-  EXPECT_EQ(aggregator_->ResidualSquareSum(), 1);
+  EXPECT_EQ(aggregator_->ResidualSquareSum(2), 1);
   Step(Push(0, 1, 2));  // 2, 2 … 8: the tie goes to the smaller index, so the second 2 stays
-  EXPECT_EQ(aggregator_->ResidualSquareSum(), 4);
+  EXPECT_EQ(aggregator_->ResidualSquareSum(2), 4);
 }
 
 // Four workers push eight rounds to two segments in any order, some of it twice: every order gives

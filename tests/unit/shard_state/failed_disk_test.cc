@@ -54,6 +54,17 @@ TEST_F(FailedDisk, GoesOnWithAllThatWasAcceptedOnceThereIsRoom) {
   EXPECT_EQ(merged[0].header.contributions, 2u);
 }
 
+TEST_F(FailedDisk, KeepsTheRoundThatWasOpenThroughEveryTry) {
+  for (uint32_t round = 0; round < 3; ++round) disk_.PushAll({0, 1}, round);
+  FillDisk();
+  disk_.Do({TestPush(1, 3, 2)});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(disk_.shard().state().open_round, 3u);
+    EXPECT_EQ(disk_.shard().state().newest_round, 3u);
+    AfterReopening();
+  }
+}
+
 TEST_F(FailedDisk, IsOpenedAgainAfterWaitsThatDoubleUntilItWasGoodForLong) {
   FillDisk();
   disk_.Do({TestPush(1, 0, 2)});

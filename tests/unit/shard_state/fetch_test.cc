@@ -249,12 +249,14 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
   Close(0);
   disk_.Do({TestSnapshot(0, 1, 2)});  // without a snapshot request
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
-  Close(1);
-  SnapshotArrived cut = TestSnapshot(0, 2, 2);
+  const uint32_t asked = AllOf<RequestSnapshot>(Close(1)).at(0).worker;
+  disk_.Do({TestSnapshot(1 - asked, 2, 2)});  // by a member that was not asked
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+  SnapshotArrived cut = TestSnapshot(asked, 2, 2);
   cut.payload =
       Buffer(std::vector<std::byte>(cut.payload.bytes().begin(), cut.payload.bytes().end() - 1));
-  disk_.Do({TestSnapshot(1, 3, 2)});  // of a round that is not open yet
-  disk_.Do({TestSnapshot(7, 2, 2)});  // no member
+  disk_.Do({TestSnapshot(asked, 3, 2)});  // of a round that is not open yet
+  disk_.Do({TestSnapshot(7, 2, 2)});      // no member
   EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({cut})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(),
@@ -292,6 +294,35 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
   }
 }
 
+TEST_F(Fetch, WhatCannotBeReadForNowIsAskedForAgain) {
+  Start(4);
+  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerRequests(Close(round));
+  const std::vector<ShardEvent> events = {TestPush(1, 38, 2), TestPull(0, 38, 2),
+                                          TestFetch(1, 0, 2)};
+  disk_.files.faults.reads_fail = true;
+  EXPECT_THAT(Outcomes(disk_.Do(events)),
+              ElementsAre(Outcome::kBusy, Outcome::kBusy, Outcome::kBusy));
+  disk_.files.faults.reads_fail = false;
+  const auto effects = disk_.Do(events);
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kDuplicate));
+  EXPECT_THAT(AllOf<SendMerged>(effects), SizeIs(2));
+  EXPECT_THAT(AllOf<SendSnapshot>(effects), SizeIs(1));
+}
+
+TEST_F(Fetch, ACommitReadsALimitedNumberOfBytesForAnswers) {
+  disk_.options.read_bytes_max = 1;  // the answer that exceeds it is the last
+  Start(4);
+  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerRequests(Close(round));
+  const std::vector<ShardEvent> fetches(20, TestFetch(1, 0, 2)), pulls(20, TestPull(0, 38, 2));
+  for (int i = 0; i < 2; ++i) {  // each time
+    const auto fetched = disk_.Do(fetches), pulled = disk_.Do(pulls);
+    EXPECT_THAT(AllOf<SendSnapshot>(fetched), SizeIs(1));
+    EXPECT_EQ(Outcomes(fetched), std::vector<Outcome>(19, Outcome::kBusy));
+    EXPECT_GE(AllOf<SendMerged>(pulled).size(), 1u);
+    EXPECT_LE(AllOf<SendMerged>(pulled).size(), 10u);
+  }
+}
+
 TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
   Start(4);
   for (uint32_t round = 0; round < 40; ++round) disk_.AnswerRequests(Close(round));
@@ -302,6 +333,20 @@ TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].header.round, 34u);
   EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
+}
+
+TEST_F(Fetch, WhatTheDiskCannotGiveIsLoggedAtDoublingNumbers) {
+  Start(100);
+  for (uint32_t round = 0; round < 3; ++round) Close(round);
+  disk_.shard().TakeNotices();
+  const std::string log = "state/log/00000001.lwlog";
+  const size_t bytes = ReadWhole(disk_.files, log, 1 << 20)->size();
+  for (uint64_t at = 64; at < bytes; at += 16) disk_.files.Corrupt(log, at, std::byte{1});
+  for (int i = 0; i < 100; ++i)
+    EXPECT_THAT(Outcomes(disk_.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kRejected));
+  const std::vector<std::string> notices = disk_.shard().TakeNotices();
+  EXPECT_THAT(notices, SizeIs(7));
+  EXPECT_THAT(notices.back(), HasSubstr("64 unreadable so far"));
 }
 
 TEST_F(Fetch, SaysWhatIsWrongWithAFetch) {
@@ -331,11 +376,12 @@ TEST_F(Fetch, SaysSoWhenNothingLeadsFromThere) {
 TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
   disk_.options.model_arrays = 2;
   Start(1);
-  Close(0);
+  const uint32_t asked = AllOf<RequestSnapshot>(Close(0)).at(0).worker;
   const std::vector<float> theta = TestParameters(2, 1);
   const std::vector<float> velocity = TestParameters(3, 9);
   const std::span<const float> arrays[] = {theta, velocity};
-  disk_.Do({SnapshotArrived{TestHeader<SnapshotFrame>(0, 1, 2), EncodeSnapshotPayload(arrays)}});
+  disk_.Do(
+      {SnapshotArrived{TestHeader<SnapshotFrame>(asked, 1, 2), EncodeSnapshotPayload(arrays)}});
   const std::vector<std::vector<float>> both = {theta, velocity};
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
               ElementsAre(SnapshotHash{2, 1, SegmentStateHash(FourSegments(), 2, both)}));

@@ -106,7 +106,11 @@ TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
   ReplicaRestore restore;
   for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7);
   EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
+  EXPECT_FALSE(restore.Expects(2, 7)) << "nobody confirms what it would send unasked";
   EXPECT_EQ(restore.Due({0, 1, 2}, restore.NextDue())->worker, 2u);
+  EXPECT_TRUE(restore.Expects(2, 7));
+  EXPECT_TRUE(restore.Expects(0, 7)) << "may still answer";
+  EXPECT_FALSE(restore.Expects(0, 6));
   restore.Refuse();
   EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
 }
@@ -141,13 +145,13 @@ void Restore(ShardOnDisk& disk) {
   EXPECT_EQ(requests[0].worker, 1u);
   EXPECT_EQ(requests[0].header.round, 21u);
   disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(1, 21, 3)});
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
 }
 
 TEST(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_TRUE(disk.shard().is_restoring());
+  EXPECT_GT(disk.shard().restoring_count(), 0u);
   Restore(disk);
   EXPECT_THAT(disk.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("segment 2 is restored: round 21 is open")));
@@ -172,7 +176,7 @@ TEST(DurableShardRestore, WhatIsRestoredIsDurable) {
   disk.options.restore = false;  // the folder holds the run now
   disk.files.Restart(SimFileSystem::Stop::kPower);
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(disk.shard().state().open_round, 22u);
   EXPECT_THAT(AllOf<SendMerged>(disk.Do({TestPull(0, 21, 2)})), SizeIs(1));
 }
@@ -214,7 +218,7 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
       disk.options.restore = owner->run == 0;  // as the coordinator decides
     }
     ASSERT_TRUE(disk.is_open());
-    ASSERT_FALSE(disk.shard().is_restoring());
+    ASSERT_EQ(disk.shard().restoring_count(), 0u);
     ASSERT_EQ(disk.shard().state().open_round, 22u);
     for (uint32_t segment = 2; segment < 4; ++segment) {
       ASSERT_TRUE(disk.shard().store()->snapshots().Latest(SnapshotKind::kModel, segment))
@@ -252,7 +256,7 @@ TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard)
   disk.Do({MembershipChanged{Members(4, {5}, kRoundNever)}});
   const absl::Time decides_at = disk.now + absl::Seconds(30);
   disk.Do({TestPull(5, 0, 2), TestPull(5, 0, 3)});
-  EXPECT_TRUE(disk.shard().is_restoring());
+  EXPECT_GT(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(disk.shard().NextDue(), decides_at);
   disk.Do(
       {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestPull(0, 6, 2), TestPull(5, 0, 2)});
@@ -321,7 +325,7 @@ TEST(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
   for (const uint32_t worker : {0u, 1u}) {
     for (uint32_t segment = 2; segment < 4; ++segment) disk.Do({TestPull(worker, 0, segment)});
   }
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(AllOf<SendMerged>(disk.PushAll({0, 1}, 0)).size(), 2u);
 }
 
@@ -400,7 +404,7 @@ TEST(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
   EXPECT_EQ(states[0].worker, 1u);
   EXPECT_EQ(states[0].header.round, 21u);
   disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(0, 21, 3)});
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
 }
 
 // A copy of a push can have waited in queues since before its worker was told that round's update:
@@ -410,7 +414,7 @@ TEST(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0})}});
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
-  EXPECT_TRUE(disk.shard().is_restoring());
+  EXPECT_GT(disk.shard().restoring_count(), 0u);
   const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(0, 1, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].header.round, 1u);
@@ -456,7 +460,7 @@ TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
     for (const uint32_t worker : {0u, 1u}) events.push_back(TestPull(worker, 21, segment));
   }
   EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do(events)), IsEmpty());
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(disk.shard().state().open_round, 21u);
 }
 
@@ -466,7 +470,7 @@ TEST(DurableShardRestore, AFolderWithALogIsNotRestored) {
   disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
   disk.options.restore = true;
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
 }
 

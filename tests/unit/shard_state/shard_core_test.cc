@@ -150,6 +150,7 @@ TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
   SetMembers({0});
   HelloFrame hello{.run = kRun + 1};
   EXPECT_TRUE(Take("a", hello).is_strangers);
+  EXPECT_EQ(core_->last_frame(), absl::InfinitePast()) << "nothing of the run was heard";
   hello.run = kRun;
   hello.worker = 7;
   EXPECT_TRUE(Take("a", hello).is_strangers);

@@ -36,9 +36,14 @@ class SnapshotRequestsTest : public ::testing::Test {
     if (requests_.NextDue() > now_) return {};
     return Due();
   }
+  // Of any worker.
+  bool IsOpen(uint32_t segment) const {
+    const auto is_open = [&](uint32_t worker) { return requests_.IsOpen(segment, worker); };
+    return is_open(0) || is_open(1) || is_open(2) || is_open(3);
+  }
   void Hold(uint32_t segment) { Hold(segment, round_); }
   void Hold(uint32_t segment, uint32_t round) {
-    ASSERT_TRUE(requests_.IsOpen(segment));
+    ASSERT_TRUE(IsOpen(segment));
     requests_.Hold({.segment = segment, .round = round, .hash = 0, .payload = Buffer()}, now_);
   }
   bool Judge(uint32_t segment, bool equal) {
@@ -56,7 +61,7 @@ TEST_F(SnapshotRequestsTest, AsksForTwoAtATimeInTheOrderInWhichTheyWereWanted) {
   EXPECT_THAT(Due(), ElementsAre("7 before 10 of 3", "5 before 10 of 1"));
   EXPECT_THAT(Due(), IsEmpty());
   EXPECT_EQ(requests_.NextDue(), now_ + kPatience) << "nothing to do until then";
-  EXPECT_FALSE(requests_.IsOpen(6));
+  EXPECT_FALSE(IsOpen(6));
   Hold(5);
   EXPECT_EQ(requests_.NextDue(), absl::InfinitePast());
   EXPECT_THAT(Due(), ElementsAre("6 before 10 of 2"));
@@ -106,6 +111,20 @@ TEST_F(SnapshotRequestsTest, TakesWhatComesWhenSomebodyElseWasAsked) {
   EXPECT_EQ(requests_.NextDue(), absl::InfiniteFuture());
 }
 
+TEST_F(SnapshotRequestsTest, TakesNothingOfWhoWasNotAsked) {
+  Want(0);
+  Due();
+  EXPECT_TRUE(requests_.IsOpen(0, 0));
+  EXPECT_FALSE(requests_.IsOpen(0, 1));
+  now_ += kPatience;
+  EXPECT_THAT(Due(), ElementsAre("0 before 10 of 1"));
+  EXPECT_TRUE(requests_.IsOpen(0, 0)) << "may still answer";
+  EXPECT_TRUE(requests_.IsOpen(0, 1));
+  Hold(0);
+  EXPECT_FALSE(Judge(0, false));
+  EXPECT_FALSE(requests_.IsOpen(0, 0)) << "nobody is asked until the next round";
+}
+
 TEST_F(SnapshotRequestsTest, PutsOffWhatWasNotConfirmedForTwiceAsManyRoundsEachTime) {
   Want(0);
   Want(1);
@@ -113,7 +132,7 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatWasNotConfirmedForTwiceAsManyRoundsEachT
   Hold(1);
   std::vector<uint32_t> rounds;
   for (int i = 0; i < 80; ++i) {
-    if (requests_.IsOpen(0)) {
+    if (IsOpen(0)) {
       rounds.push_back(round_);
       Hold(0);
       EXPECT_FALSE(Judge(0, false));
@@ -170,7 +189,7 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatNobodyJudged) {
   now_ += kHashCheckPatience;
   EXPECT_THAT(Due(), IsEmpty());
   EXPECT_THAT(requests_.Unconfirmed(), IsEmpty());
-  EXPECT_FALSE(requests_.IsOpen(0)) << "a copy of what was put off is of no use either";
+  EXPECT_FALSE(IsOpen(0)) << "a copy of what was put off is of no use either";
   EXPECT_GT(requests_.NextDue(), now_);
   EXPECT_THAT(NextRound({0}), ElementsAre("0 before 11 of 1"));
 }
@@ -181,9 +200,9 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatCannotBeReadIfItIsWhatWasAskedFor) {
   requests_.Refuse({.segment = 0, .round = 9, .worker = 0}, round_);
   requests_.Refuse({.segment = 0, .round = 10, .worker = 1}, round_);
   requests_.Refuse({.segment = 1, .round = 10, .worker = 0}, round_);
-  EXPECT_TRUE(requests_.IsOpen(0));
+  EXPECT_TRUE(IsOpen(0));
   requests_.Refuse({.segment = 0, .round = 10, .worker = 0}, round_);
-  EXPECT_FALSE(requests_.IsOpen(0));
+  EXPECT_FALSE(IsOpen(0));
   EXPECT_THAT(Due(), IsEmpty());
   EXPECT_THAT(NextRound({0}), SizeIs(1));
 }
@@ -194,7 +213,7 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatCannotBeReadOfALaterRoundThanItAskedFor)
   Due();
   round_ = 12;
   requests_.Refuse({.segment = 0, .round = 12, .worker = 0}, round_);
-  EXPECT_FALSE(requests_.IsOpen(0));
+  EXPECT_FALSE(IsOpen(0));
   EXPECT_THAT(NextRound({0}), ElementsAre("0 before 13 of 1"));
 }
 
@@ -205,7 +224,7 @@ TEST_F(SnapshotRequestsTest, EachHasItsTurnWhereMoreAreWantedThanComeThrough) {
     for (uint32_t segment = 0; segment < 6; ++segment) Want(segment);
     Due();
     for (uint32_t segment = 0; segment < 6; ++segment) {
-      if (!requests_.IsOpen(segment)) continue;
+      if (!IsOpen(segment)) continue;
       ++asked[segment];
       Hold(segment);
       EXPECT_TRUE(Judge(segment, true));

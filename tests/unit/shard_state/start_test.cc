@@ -1,5 +1,7 @@
 // The first weights of a run with run.start member: requested from a member that has them, kept for
 // good, and sent to workers without weights.
+#include <set>
+
 #include "gmock/gmock.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
@@ -70,6 +72,23 @@ TEST_F(Start, IsAskedOfMembersThatBeganWithIt) {
   Give(3);
   EXPECT_TRUE(IsKept(3));
   EXPECT_THAT(StartRequests(disk_.PushAll({0, 1}, 0)), IsEmpty());
+}
+
+// The log of members does not say who has the first weights.
+TEST_F(Start, IsAskedOfTheSameMembersAfterADiskThatFailed) {
+  Begin(OneOfTwo());
+  disk_.files.faults.capacity_bytes = 1;
+  disk_.Do({TestPush(0, 0, 2)});
+  disk_.files.faults.capacity_bytes.reset();
+  disk_.AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+  for (const uint32_t worker : {0u, 1u}) disk_.shard().Greeted(worker);
+  std::set<std::string> asked;
+  for (int i = 0; i < 4; ++i) {
+    disk_.now += absl::Hours(1);  // beyond the patience with the requests before
+    for (const std::string& request : StartRequests(disk_.Do({}))) asked.insert(request);
+  }
+  EXPECT_THAT(asked, ElementsAre("2 of 0", "3 of 0"));
 }
 
 TEST_F(Start, ThatTheCoordinatorDoesNotConfirmIsAskedForAgain) {

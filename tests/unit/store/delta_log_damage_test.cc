@@ -152,7 +152,7 @@ TEST(DeltaLogDamage, APayloadThatLooksLikeARecordProvesNothing) {
   disk.Close();
   files.Corrupt("disk/log/00000001.lwlog", start + 40, std::byte{1});
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().records, 0u);
+  EXPECT_EQ(disk.log().recovery().next_sequence, 1u);
 }
 
 TEST(DeltaLogDamage, AMissingFileIsNamed) {

@@ -15,7 +15,7 @@ TEST(DeltaLog, GivesBackWhatWasSynced) {
   SimFileSystem files(1);
   LogOnDisk disk(&files);
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().records, 0u);
+  EXPECT_EQ(disk.log().recovery().next_sequence, 1u);
   absl::Status status;
   ASSERT_EQ(AppendGroups(disk.log(), 0, 40, &status), 40u) << status;
   EXPECT_EQ(disk.log().next_sequence(), 41u);
@@ -23,7 +23,7 @@ TEST(DeltaLog, GivesBackWhatWasSynced) {
   EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
 
   ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().records, 40u);
+  EXPECT_EQ(disk.log().recovery().next_sequence, 41u);
   EXPECT_EQ(disk.log().recovery().cut, "");
   EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
   EXPECT_GT(files.List("disk/log").value().size(), 3u) << "the test wants several files";

@@ -319,7 +319,6 @@ TEST(SnapshotFormat, RefusesAForgedSizeBeforeItDecompresses) {
           .value();
   ASSERT_LT(stored.size(), 1000u);
   EXPECT_TRUE(UnpackSnapshotContent(header, stored).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(UnpackSnapshotContent(header, stored, 99'999).status()));
   header.content_bytes = 100;
   EXPECT_THAT(UnpackSnapshotContent(header, stored).status().message(),
               HasSubstr("another size than the header"));

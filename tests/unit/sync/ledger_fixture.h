@@ -200,7 +200,7 @@ class LedgerTest : public ::testing::Test {
 
   std::vector<std::string> Settle() {
     std::vector<std::string> settled;
-    for (const Settled& one : ledger_.TakeSettled()) settled.push_back(Say(one));
+    while (const auto one = ledger_.TakeSettled()) settled.push_back(Say(*one));
     return settled;
   }
   std::vector<std::string> TakeFetched() {

@@ -60,14 +60,14 @@ TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
   Request(5, 9);  // of no model
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 5}));
-  EXPECT_FALSE(ledger_.has_request());
+  EXPECT_EQ(ledger_.TakeRequest(), std::nullopt);
 }
 
 TEST_F(WorkerLedgerTest, AnAskThatIsRepeatedKeepsItsPlace) {
   for (const uint32_t segment : {1u, 0u, 1u}) Request(4, segment);
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
-  EXPECT_FALSE(ledger_.has_request());
+  EXPECT_EQ(ledger_.TakeRequest(), std::nullopt);
 }
 
 TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
@@ -76,7 +76,7 @@ TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
   Request(kRoundNever, 0);
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
   EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .of_start = true}));
-  EXPECT_FALSE(ledger_.has_request());
+  EXPECT_EQ(ledger_.TakeRequest(), std::nullopt);
 }
 
 // A shard that has the round open wants something to keep; one that restores has not.
@@ -148,7 +148,7 @@ TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
   for (const uint32_t segment : {0u, 1u, 2u}) Request(0, segment);
   Request(0, 0);  // again before it was told
-  EXPECT_FALSE(ledger_.has_request()) << "it wants no state";
+  EXPECT_EQ(ledger_.TakeRequest(), std::nullopt) << "it wants no state";
   EXPECT_EQ(ledger_.DueAt(), absl::InfinitePast());
   EXPECT_THAT(SendAll(), ElementsAre("pull 4/1", "pull 3/2", "pull 5/0"));
   EXPECT_THAT(SendAll(), IsEmpty());

@@ -39,19 +39,19 @@ void ExpectRoundTrip(uint32_t n, const std::vector<uint16_t>& indices) {
 }
 
 TEST(EliasFano, CostsEightBitsAnIndexFor64Of4096) {
-  EXPECT_EQ(EliasFanoLowBits(4096, 64), 6u);
   EXPECT_EQ(EliasFanoBytes(4096, 64), 64u);
   EXPECT_EQ(EliasFanoBytes(4096, 128), 112u);
   EXPECT_EQ(EliasFanoBytes(4096, 256), 192u);
 }
 
-TEST(EliasFano, TakesTheFloorOfTheLogarithm) {
-  EXPECT_EQ(EliasFanoLowBits(1, 1), 0u);
-  EXPECT_EQ(EliasFanoLowBits(4096, 4096), 0u);
-  EXPECT_EQ(EliasFanoLowBits(4096, 2049), 0u);
-  EXPECT_EQ(EliasFanoLowBits(4096, 2048), 1u);
-  EXPECT_EQ(EliasFanoLowBits(4095, 64), 5u);
-  EXPECT_EQ(EliasFanoLowBits(65536, 1), 16u);
+// By hand, on both sides of the powers of two.
+TEST(EliasFanoEncode, TakesTheFloorOfTheLogarithm) {
+  EXPECT_EQ(Encode(1, {0}), Bytes({0x01}));           // l = 0
+  EXPECT_EQ(Encode(4, {0, 1, 2, 3}), Bytes({0x55}));  // 0
+  EXPECT_EQ(Encode(4, {0, 1, 3}), Bytes({0x25}));     // 0
+  EXPECT_EQ(Encode(4, {0, 3}), Bytes({0x25}));        // 1
+  EXPECT_EQ(Encode(7, {1, 6}), Bytes({0x51}));        // 1
+  EXPECT_EQ(Encode(8, {1, 7}), Bytes({0xd5}));        // 2
 }
 
 TEST(EliasFanoEncode, GivesTheBytesWorkedOutByHand) {

@@ -82,8 +82,9 @@ typedef struct lw_node {
   uint32_t ranks; /* 1 to 64 */
   void* context;
   /* Fills `all` with `mine` of each rank, by rank: ranks times `bytes`. Called inside other calls,
-   * by all ranks in the same order. seconds: how long the others may take. Nonzero: a rank has
-   * ended or is late; the member's call then fails with LW_UNAVAILABLE. */
+   * by all ranks in the same order; inside lw_join and lw_begin on another thread than the
+   * caller's, which waits. seconds: how long the others may take. Nonzero: a rank has ended or is
+   * late; the member's call then fails with LW_UNAVAILABLE. */
   int (*all_gather)(void* context, const void* mine, size_t bytes, void* all, double seconds);
 } lw_node;
 
@@ -142,7 +143,8 @@ enum lw_device { LW_CPU = 0, LW_CUDA = 1 };
 /* Whether the arrays may be on the device. LW_UNAVAILABLE: library or machine lacks the device. */
 LW_API int lw_can_use(int device);
 
-/* Flat arrays, which must stay valid until after lw_close. */
+/* Flat arrays, which must stay valid until after lw_close. LW_CUDA: a process has one such GPU, and
+ * the calling thread's current device is that one in each call from lw_begin to lw_close. */
 typedef struct lw_arrays {
   size_t size;     /* sizeof(lw_arrays) */
   float* theta;    /* [parameters]: the first weights, from lw_begin on the run's */

@@ -4,7 +4,7 @@
 {{- define "longwave.rclone" -}}
 {{- $store := .root.Values.workers.objectStore -}}
 name: {{ .name }}
-image: {{ $store.image }}
+image: {{ $store.image | quote }}
 imagePullPolicy: {{ $store.pullPolicy }}
 env:
   # No file: the remotes are in the environment.
@@ -13,7 +13,7 @@ env:
 {{- with $store.secret }}
 envFrom:
   - secretRef:
-      name: {{ . }}
+      name: {{ . | quote }}
 {{- end }}
 securityContext:
   {{- include "longwave.containerSecurityContext" . | nindent 2 }}
@@ -30,13 +30,13 @@ resources:
   command: [rclone, copy]
   args:
     - {{ . | quote }}
-    - {{ $part.data.mountPath }}
+    - {{ $part.data.mountPath | quote }}
     {{- with $store.extraArgs }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   volumeMounts:
     - name: data
-      mountPath: {{ $part.data.mountPath }}
+      mountPath: {{ $part.data.mountPath | quote }}
     - name: tmp
       mountPath: /tmp
 {{- end }}

@@ -1,5 +1,4 @@
-{{/* A worker's pod, the same for a StatefulSet and for Jobs: dict root. */}}
-
+{{/* A worker's pod, the same for a StatefulSet and for Jobs. */}}
 
 {{/* Names: a StatefulSet's pod uses its own name; a Job's pod, whose name ends at random, uses its index. */}}
 {{- define "longwave.workerEnv" -}}
@@ -26,7 +25,7 @@
 - {name: LONGWAVE_NAME, value: $(WORKER_NAME)}
 - {name: LONGWAVE_STATE_DIR, value: /var/lib/longwave/state}
 - {name: LONGWAVE_RUN_DIR, value: /var/lib/longwave/run}
-- {name: LONGWAVE_WORKERS, value: {{ .Values.workers.replicas | quote }}}
+- {name: LONGWAVE_WORKERS, value: {{ include "longwave.runWorkers" . | quote }}}
 - {name: LONGWAVE_METRICS, value: {{ printf "%s:9464" (include "longwave.anyHost" .) | quote }}}
 - {name: LONGWAVE_SECURITY, value: {{ $security | quote }}}
 {{- if .Values.workers.threads }}
@@ -77,7 +76,7 @@ spec:
   restartPolicy: {{ . }}
   {{- end }}
   {{- if and $part.gpu.enabled $part.gpu.runtimeClassName }}
-  runtimeClassName: {{ $part.gpu.runtimeClassName }}
+  runtimeClassName: {{ $part.gpu.runtimeClassName | quote }}
   {{- end }}
   {{- include "longwave.podSettings" $context | nindent 2 }}
   {{- include "longwave.initContainers" (merge (dict "image" $own "role" "worker/$(WORKER_NAME)" "dns" list "env" $env "more" (include "longwave.objectStoreContainers" $context | fromYamlArray)) $context) | nindent 2 }}
@@ -121,7 +120,7 @@ spec:
         {{- end }}
       {{- end }}
       env:
-        {{- toYaml (concat $env (include "longwave.workerCommandEnv" .root | fromYamlArray) $part.extraEnv) | nindent 8 }}
+        {{- toYaml (concat $env (include "longwave.workerCommandEnv" .root | fromYamlArray) ($part.extraEnv | default list)) | nindent 8 }}
       {{- with include "longwave.envFrom" $part }}
       {{- . | nindent 6 }}
       {{- end }}
@@ -140,7 +139,7 @@ spec:
         {{- end }}
         {{- if or $part.data.existingClaim $part.data.configMap $part.objectStore.text }}
         - name: data
-          mountPath: {{ $part.data.mountPath }}
+          mountPath: {{ $part.data.mountPath | quote }}
           readOnly: true
         {{- end }}
   volumes:
@@ -168,13 +167,13 @@ spec:
     {{- with $part.data.existingClaim }}
     - name: data
       persistentVolumeClaim:
-        claimName: {{ . }}
+        claimName: {{ . | quote }}
         readOnly: true
     {{- end }}
     {{- with $part.data.configMap }}
     - name: data
       configMap:
-        name: {{ . }}
+        name: {{ . | quote }}
     {{- end }}
     {{- if and $part.persistence.enabled (ne $part.kind "StatefulSet") }}
     - name: state

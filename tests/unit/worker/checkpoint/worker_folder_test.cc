@@ -28,9 +28,15 @@ std::unique_ptr<WorkerFolder> Open(FileSystem& files) {
   return folder.ok() ? *std::move(folder) : nullptr;
 }
 
-std::optional<WorkerFolder::Found> Read(WorkerFolder& folder) {
-  const Checkpoint wanted = TestCheckpoint();
-  auto found = folder.Read(wanted.run, wanted.name, wanted.worker, TestShape());
+absl::StatusOr<std::optional<FoundCheckpoint>> ReadOf(const WorkerFolder& folder, uint64_t run = 77,
+                                                      const std::string& name = "worker-3",
+                                                      uint32_t worker = 3,
+                                                      const CheckpointShape& shape = TestShape()) {
+  return ReadLastCheckpoint(*folder.files(), folder.path(), run, name, worker, shape);
+}
+
+std::optional<FoundCheckpoint> Read(const WorkerFolder& folder) {
+  auto found = ReadOf(folder);
   EXPECT_TRUE(found.ok()) << found.status();
   return found.ok() ? *std::move(found) : std::nullopt;
 }
@@ -86,7 +92,7 @@ TEST(WorkerFolder, AFileThatGoesOnAfterItsEndIsNotRead) {
   bytes.resize(bytes.size() + 4096);
   const std::array<std::span<const std::byte>, 1> pieces = {std::span<const std::byte>(bytes)};
   ASSERT_TRUE(Publish(files, "state/worker-3", "checkpoint", pieces).ok());
-  const auto found = folder->Read(77, "worker-3", 3, TestShape());
+  const auto found = ReadOf(*folder);
   EXPECT_EQ(found.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -155,12 +161,12 @@ TEST(WorkerFolder, AnotherRunsOrWorkersOrLayoutsIsNone) {
   SimFileSystem files(1);
   const auto folder = Open(files);
   ASSERT_TRUE(folder->Write(OfRound(1)).ok());
-  EXPECT_FALSE(folder->Read(78, "worker-3", 3, TestShape())->has_value());
-  EXPECT_FALSE(folder->Read(77, "worker-4", 3, TestShape())->has_value());
-  EXPECT_FALSE(folder->Read(77, "worker-3", 4, TestShape())->has_value());
+  EXPECT_FALSE(ReadOf(*folder, 78, "worker-3", 3)->has_value());
+  EXPECT_FALSE(ReadOf(*folder, 77, "worker-4", 3)->has_value());
+  EXPECT_FALSE(ReadOf(*folder, 77, "worker-3", 4)->has_value());
   CheckpointShape shape = TestShape();
   shape.layout_hash = 1;
-  EXPECT_FALSE(folder->Read(77, "worker-3", 3, shape)->has_value());
+  EXPECT_FALSE(ReadOf(*folder, 77, "worker-3", 3, shape)->has_value());
 }
 
 TEST(WorkerFolder, ADamagedCheckpointIsNamed) {
@@ -168,7 +174,7 @@ TEST(WorkerFolder, ADamagedCheckpointIsNamed) {
   const auto folder = Open(files);
   ASSERT_TRUE(folder->Write(OfRound(1)).ok());
   files.Corrupt("state/worker-3/checkpoint", 200, std::byte{1});
-  const auto found = folder->Read(77, "worker-3", 3, TestShape());
+  const auto found = ReadOf(*folder);
   EXPECT_EQ(found.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("state/worker-3/checkpoint: "));
 }
@@ -185,7 +191,7 @@ TEST(WorkerFolder, ADamagedCheckpointLeavesTheStaleOne) {
   EXPECT_EQ(found->checkpoint, OfRound(1));
   EXPECT_TRUE(found->stale);
   files.Corrupt("state/worker-3/checkpoint.stale", 200, std::byte{1});
-  const auto neither = Open(files)->Read(77, "worker-3", 3, TestShape());
+  const auto neither = ReadOf(*Open(files));
   EXPECT_EQ(neither.status().code(), absl::StatusCode::kDataLoss);
 }
 

@@ -242,29 +242,16 @@ class CatchUpTest : public testing::Test {
   Parts DefaultParts() { return {.test = this}; }
   void NoteFill(const KeepCheckpoint& keep) {
     EXPECT_TRUE(shards_->pending.empty());
-    before_fill_.push_back({.round = keep.round,
-                            .fragment = keep.fragment,
-                            .momentum = worker_->momentum(),
-                            .accounted = worker_->pipeline->Accounted(),
-                            .pushes = Copies(keep.pushes)});
-    for (const SegmentPush& push : keep.pushes)
-      before_fill_.back().accounted[push.segment] = push.accounted;
+    before_fill_.push_back(keep.checkpoint);
+    // As its file has them: the pipeline writes into its payloads again.
+    for (UnsettledPush& push : before_fill_.back().pushes) push.payload = CopyOf(push.payload);
   }
   absl::StatusOr<uint32_t> Join() {
     CatchUp catch_up(DefaultParts());
     return catch_up.Join();
   }
-  // Copies as a checkpoint's file has them.
-  static std::vector<UnsettledPush> Copies(std::span<const SegmentPush> pushes) {
-    std::vector<UnsettledPush> copies;
-    for (const SegmentPush& push : pushes) {
-      std::vector<std::byte> bytes(push.payload.bytes().begin(), push.payload.bytes().end());
-      copies.push_back({.segment = push.segment,
-                        .norm = push.norm,
-                        .weight = push.weight,
-                        .payload = Buffer(std::move(bytes))});
-    }
-    return copies;
+  static Buffer CopyOf(const Buffer& buffer) {
+    return Buffer(std::vector<std::byte>(buffer.bytes().begin(), buffer.bytes().end()));
   }
   // Encodes the worker's push to `round`, after some change of θ, and returns the checkpoint of a
   // process that died after writing it.
@@ -278,9 +265,8 @@ class CatchUpTest : public testing::Test {
     for (uint32_t s = 0; s < segments(); s += pipeline.fragment_count()) {
       auto push = pipeline.Encode(s);
       EXPECT_TRUE(push.ok()) << push.status();
-      const SegmentPush posted = {
-          .segment = s, .payload = push->payload, .norm = push->norm, .weight = 5};
-      checkpoint.pushes.push_back(Copies({&posted, 1})[0]);
+      checkpoint.pushes.push_back(
+          {.segment = s, .norm = push->norm, .weight = 5, .payload = CopyOf(push->payload)});
     }
     checkpoint.momentum = worker_->momentum();
     worker_ = std::make_unique<Worker>(options_, layout_, start_);

@@ -103,13 +103,13 @@ TEST_F(WorkerCoreTest, ACheckpointHasEveryContributionBeforeAnyIsPosted) {
   ASSERT_THAT(worker->effects, SizeIs(3));
   const auto* const keep = std::get_if<KeepCheckpoint>(&worker->effects[0]);
   ASSERT_NE(keep, nullptr);
-  ASSERT_THAT(keep->pushes, SizeIs(2));
+  ASSERT_THAT(keep->checkpoint.pushes, SizeIs(2));
   ASSERT_THAT(worker->posts, SizeIs(2));
   for (uint32_t s = 0; s < 2; ++s) {
-    EXPECT_EQ(keep->pushes[s].segment, s);
-    EXPECT_EQ(keep->pushes[s].epoch, 2u);
-    EXPECT_EQ(keep->pushes[s].weight, 512u);
-    EXPECT_EQ(keep->pushes[s].payload.bytes().data(), worker->posts[s].payload.bytes().data());
+    const UnsettledPush& push = keep->checkpoint.pushes[s];
+    EXPECT_EQ(push.segment, s);
+    EXPECT_EQ(push.weight, 512u);
+    EXPECT_EQ(push.payload.bytes().data(), worker->posts[s].payload.bytes().data());
   }
 }
 
@@ -140,10 +140,11 @@ TEST_F(WorkerCoreTest, WhoIsToldToEndKeepsWhatTheLastCheckpointLacks) {
   worker->core.Stop();
   EXPECT_EQ(worker->Advance(), Wish::kEnd);
   ASSERT_NE(kept(), nullptr);
-  EXPECT_EQ(kept()->round, 1u);
-  ASSERT_THAT(kept()->pushes, SizeIs(1));
-  EXPECT_EQ(kept()->pushes[0].segment, worker->posts[3].segment);
-  EXPECT_EQ(kept()->pushes[0].accounted, 1u);
+  const Checkpoint& last = kept()->checkpoint;
+  EXPECT_EQ(last.round, 1u);
+  ASSERT_THAT(last.pushes, SizeIs(1));
+  EXPECT_EQ(last.pushes[0].segment, worker->posts[3].segment);
+  EXPECT_EQ(last.accounted[last.pushes[0].segment], 1u);
   worker->effects.clear();
   EXPECT_EQ(worker->Advance(), Wish::kEnd);  // once
   EXPECT_EQ(kept(), nullptr);

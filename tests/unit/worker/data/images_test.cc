@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "worker/data/corpus.h"
+
 namespace longwave {
 namespace {
 
@@ -132,6 +134,16 @@ TEST_F(ImageFiles, OfCifarHaveTheirLabelBefore) {
   const auto hundred = Images::Load(data_, model_);
   ASSERT_TRUE(hundred.ok()) << hundred.status();
   EXPECT_THAT(hundred->ValidationBatch(0, 1, 1)->targets, ElementsAre(0x43));
+}
+
+TEST_F(ImageFiles, ThatAreTogetherMoreThanAWorkerHoldsAreRefused) {
+  model_ = {.kind = "resnet", .channels = 3, .image_size = 32, .classes = 10};
+  Write("batch_1.bin", "\x03" + std::string(3072, '\x7f'));
+  Write("batch_2.bin", "");
+  std::filesystem::resize_file(folder_ + "/batch_2.bin", kCorpusBytesMax);
+  data_.path = folder_ + "/batch_*.bin";
+  EXPECT_THAT(LoadError(),
+              HasSubstr("more than 1 GiB of images up to " + folder_ + "/batch_2.bin"));
 }
 
 TEST_F(ImageFiles, AreRefusedByWhatIsWrongWithThem) {

@@ -1,8 +1,11 @@
 // A worker of one's own: a linear model, fitted by two members of a real run.
 #include <filesystem>
 #include <future>
+#include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,30 +67,81 @@ absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::strin
   return theta;
 }
 
+// The servers of a run.
+class Servers {
+ public:
+  explicit Servers(const std::string& workers)
+      : config_(
+            *ParseConfig("{}", "linear_model",
+                         {"run.preset=diloco", workers, "run.shards=1", "run.steps=1000",
+                          "sync.inner_steps=10", "model.kind=external", "train.learning_rate=0.3",
+                          "train.warmup_steps=0", "cluster.heartbeat_interval_s=0.05"})),
+        coordinator_(*CoordinatorService::Start(
+            {.config = config_, .address = "127.0.0.1:0", .exit_when_done = true})) {
+    config_.cluster.coordinator = coordinator_->address();
+    coordinated_ = std::async([this] { return coordinator_->Run(stop_.get_token()); });
+    shard_ = *ShardService::Start({.config = config_,
+                                   .coordinator = config_.cluster.coordinator,
+                                   .data_endpoint = "tcp://127.0.0.1:0",
+                                   .control_address = "127.0.0.1:0"});
+    sharded_ = std::async([this] { return shard_->Run(stop_.get_token(), [] {}); });
+  }
+  const RunConfig& config() const { return config_; }
+  // ended: the run has ended by itself.
+  void End(bool ended) {
+    if (!ended) stop_.request_stop();
+    EXPECT_EQ(sharded_.get(), absl::OkStatus());
+    EXPECT_EQ(coordinated_.get(), absl::OkStatus());
+  }
+
+ private:
+  RunConfig config_;
+  std::stop_source stop_;
+  std::unique_ptr<CoordinatorService> coordinator_;
+  std::unique_ptr<ShardService> shard_;
+  std::future<absl::Status> coordinated_, sharded_;
+};
+
+// A new thread's current GPU is the first one, whichever the arrays are on.
+TEST(LinearModel, TakesMemoryOnTheCallersThreadWhicheverOneWaits) {
+  static const KernelOps* const cpu = *OpsFor(BackendKind::kCpu);
+  static std::set<std::thread::id> threads;
+  KernelOps ops = *cpu;
+  ops.allocate = [](size_t bytes) {
+    threads.insert(std::this_thread::get_id());
+    return cpu->allocate(bytes);
+  };
+  Servers servers("run.workers=1");
+  std::vector<float> theta(kFeatures);
+  StopSignal stop;
+  const auto place = *MemberPlace::Open(
+      {.config = servers.config(), .name = "one", .manifest = {{{"weights", {kFeatures}}}}}, &stop);
+  EXPECT_TRUE(place->Join(theta).ok());
+  int waits = 0;
+  const auto parts =
+      place->Begin({.theta = theta.data(),
+                    .ops = &ops,
+                    .initial_weights = [] { return std::vector<float>(kFeatures); },
+                    .wait =
+                        [&waits](absl::FunctionRef<absl::Status()> work) {
+                          ++waits;
+                          return std::async(std::launch::async, [&] { return work(); }).get();
+                        }});
+  EXPECT_TRUE(parts.ok()) << parts.status();
+  EXPECT_EQ(waits, 1);
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+  place->End(absl::CancelledError("enough")).IgnoreError();
+  servers.End(false);
+}
+
 TEST(LinearModel, IsFittedByTwoMembersWhoseReplicasAreEqual) {
-  RunConfig config =
-      *ParseConfig("{}", "linear_model",
-                   {"run.preset=diloco", "run.workers=2", "run.shards=1", "run.steps=1000",
-                    "sync.inner_steps=10", "model.kind=external", "train.learning_rate=0.3",
-                    "train.warmup_steps=0", "cluster.heartbeat_interval_s=0.05"});
-  const auto coordinator = *CoordinatorService::Start(
-      {.config = config, .address = "127.0.0.1:0", .exit_when_done = true});
-  config.cluster.coordinator = coordinator->address();
-  std::stop_source stop;
-  auto coordinated = std::async([&] { return coordinator->Run(stop.get_token()); });
-  const auto shard = *ShardService::Start({.config = config,
-                                           .coordinator = config.cluster.coordinator,
-                                           .data_endpoint = "tcp://127.0.0.1:0",
-                                           .control_address = "127.0.0.1:0"});
-  auto sharded = std::async([&] { return shard->Run(stop.get_token(), [] {}); });
-  auto other = std::async([&] { return Fit(config, "other"); });
-  const absl::StatusOr<std::vector<float>> theta = Fit(config, "one");
+  Servers servers("run.workers=2");
+  auto other = std::async([&] { return Fit(servers.config(), "other"); });
+  const absl::StatusOr<std::vector<float>> theta = Fit(servers.config(), "one");
   const absl::StatusOr<std::vector<float>> theirs = other.get();
   EXPECT_TRUE(theta.ok()) << theta.status();
   EXPECT_TRUE(theirs.ok()) << theirs.status();
-  if (!theta.ok() || !theirs.ok()) stop.request_stop();
-  EXPECT_EQ(sharded.get(), absl::OkStatus());
-  EXPECT_EQ(coordinated.get(), absl::OkStatus());
+  servers.End(theta.ok() && theirs.ok());
   ASSERT_TRUE(theta.ok() && theirs.ok());
   EXPECT_EQ(*theta, *theirs);
   for (size_t i = 0; i < kFeatures; ++i) EXPECT_NEAR((*theta)[i], TruthOf(i), 0.05) << i;

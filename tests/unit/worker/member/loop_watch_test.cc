@@ -46,12 +46,12 @@ TEST(LoopWatch, HasNoLimitForTheRestOfAStepThatPauses) {
   watch.StepEnds();
   watch.StepBegins();
   watch.Pause();
-  wait(100);
+  wait(1000);
   watch.StepEnds();
   watch.StepBegins();
   auto later = told.get_future();
   ASSERT_EQ(later.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  EXPECT_LT(later.get(), absl::Milliseconds(1000));
+  EXPECT_LT(later.get(), absl::Seconds(5));
 }
 
 // A machine that was suspended, or a rank 0 that was frozen, has no rank that hangs.
@@ -61,7 +61,9 @@ TEST(LoopWatch, DoesNotCountTheTimeForWhichItsProcessWasStopped) {
   watch.StepBegins();
   watch.StepEnds();
   watch.StepBegins();
-  ASSERT_EQ(std::system("(sleep 3; kill -CONT $PPID) &"), 0);
+  ASSERT_EQ(std::system("(sleep 3; for i in 1 2 3 4 5 6 7 8; do kill -CONT $PPID; sleep 2; done) "
+                        ">/dev/null 2>&1 &"),
+            0);
   raise(SIGSTOP);
   std::promise<void>().get_future().wait_for(std::chrono::milliseconds(300));
   watch.StepEnds();

@@ -57,7 +57,7 @@ TEST_F(NodeTest, EndsWithinTheHeartbeatTimeoutWhereARankHangs) {
 // As where a frozen rank is awaited in a collective call of the step, so that no meeting notices
 // it.
 TEST_F(NodeTest, LeavesWithinTheHeartbeatTimeoutWhereAStepHangs) {
-  StartRun(1, {"cluster.heartbeat_timeout_s=1"});
+  StartRun(1, {"cluster.heartbeat_timeout_s=3"});
   Process node{.config = config_, .ranks = 2};
   std::promise<absl::Time> hangs;
   std::latch thawed(1);
@@ -73,11 +73,11 @@ TEST_F(NodeTest, LeavesWithinTheHeartbeatTimeoutWhereAStepHangs) {
   // The coordinator begins another epoch without it.
   const auto epoch = [&] { return client->GetStatus(kRoundNever)->epoch; };
   EXPECT_EQ(epoch(), 1u);
-  // A second's limit, unless a step of this machine took a tenth of it.
-  while (epoch() == 1 && MonotonicNow() < began + absl::Seconds(20))
+  // The limit is three seconds, unless a step of this machine took a tenth of them.
+  while (epoch() == 1 && MonotonicNow() < began + absl::Seconds(60))
     absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(epoch(), 2u) << "it hangs and is still in the run";
-  EXPECT_GE(MonotonicNow() - began, absl::Seconds(1));
+  EXPECT_GE(MonotonicNow() - began, absl::Milliseconds(2500));  // the step began a moment before
   thawed.count_down();
   running.get();
   EXPECT_EQ(node.ended[0].code(), absl::StatusCode::kUnavailable) << node.ended[0];
@@ -108,11 +108,11 @@ TEST_F(NodeTest, KeepsItsLastCheckpointWhereARankIsKilledInTheNext) {
 TEST_F(NodeTest, WaitsForTheDiskOfARankAsLongAsItsCheckpointMayTake) {
   const std::string folder = absl::StrCat(::testing::TempDir(), "/node_slow_disk_", getpid());
   std::filesystem::remove_all(folder);
-  StartRun(1, {"run.steps=16", "cluster.heartbeat_timeout_s=1"}, folder);
+  StartRun(1, {"run.steps=16", "cluster.heartbeat_timeout_s=3"}, folder);
   Process node{.config = config_, .ranks = 2, .state_dir = folder + "/worker"};
   node.kept_bytes = 30'000'000;
   node.at_save = [saves = 0](uint32_t rank, ThreadNode&) mutable {
-    if (rank == 1 && ++saves == 1) absl::SleepFor(absl::Seconds(2));
+    if (rank == 1 && ++saves == 1) absl::SleepFor(absl::Milliseconds(3500));
   };
   node.Run();
   EXPECT_THAT(node.ended, Each(absl::OkStatus()));

@@ -14,12 +14,8 @@ NodeMessage Full() {
   message.stop_requested = true;
   message.newest_open_round = 7;
   message.bytes = {.pushed = 1, .pulled = 2, .payload_pushed = 3, .payload_pulled = 4};
-  message.settled = {{.round = 3,
-                      .segment = 2,
-                      .merged = Buffer(),
-                      .fate = Fate::kLate,
-                      .compacted = true,
-                      .open_round = 9}};
+  message.settled = {
+      {.round = 3, .segment = 2, .merged = Buffer(), .fate = Fate::kLate, .compacted = true}};
   message.fetched = {Fetched{.segment = 1, .round = 4, .is_snapshot = true, .payload = Buffer()},
                      Fetched{.segment = 1, .round = 5, .is_snapshot = false, .payload = Buffer()},
                      UpToDate{.segment = 1, .open_round = 6},

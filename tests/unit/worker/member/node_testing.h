@@ -57,6 +57,12 @@ class WatchedExchange final : public Exchange {
   absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) override {
     return exchange->NextFetched(timeout);
   }
+  absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
+    return exchange->PostSnapshot(segment, round, std::move(payload));
+  }
+  absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) override {
+    return exchange->SetEndpoints(shard_endpoints);
+  }
   uint32_t NewestOpenRound() const override { return exchange->NewestOpenRound(); }
   ByteCounts counts() const override { return exchange->counts(); }
 };

@@ -31,6 +31,12 @@ TEST(NodeProcesses, KillsRanksThatHangAndLeavesNoZombie) {
   }
 }
 
+TEST(NodeProcesses, SaysWhyThereIsNoSharedMemory) {
+  errno = 0;
+  EXPECT_EQ(NodeProcesses::Start(1, {}, ~size_t{0}).status(),
+            absl::UnavailableError("node: ftruncate of the shared memory: Invalid argument"));
+}
+
 TEST(NodeProcesses, NoticesARankThatIsNoProgram) {
   auto node = NodeProcesses::Start(2, {"/nowhere"}, 4096);
   ASSERT_TRUE(node.ok()) << node.status();

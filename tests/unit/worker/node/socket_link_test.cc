@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -91,6 +92,8 @@ TEST(SocketLink, NamesTheRanksThatDoNotComeInTime) {
     const auto all = third->AllGather("here", absl::Hours(1));
     EXPECT_THAT(std::string(all.status().message()), HasSubstr("rank 1, 3 has not come within"));
   });
+  pollfd rank_2{.fd = pairs[1][0], .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&rank_2, 1, -1), 1);
   const auto all = first->AllGather("", absl::Milliseconds(200));
   EXPECT_EQ(all.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(all.status().message()),

@@ -306,8 +306,7 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
   shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
     auto& log = shards_.logs[push.segment];
     if (push.round == 0 && push.segment == 1) {
-      return Settled{
-          .round = 0, .segment = 1, .fate = Fate::kUnknown, .compacted = true, .open_round = 3};
+      return Settled{.round = 0, .segment = 1, .fate = Fate::kUnknown, .compacted = true};
     }
     if (push.round == log.size()) log.push_back(push.payload);
     return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
@@ -343,6 +342,10 @@ TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {
 
 class TrainerCrashTest : public TrainerReturnTest {
  protected:
+  absl::StatusOr<std::optional<FoundCheckpoint>> Last(const WorkerFolder& folder) const {
+    return ReadLastCheckpoint(*folder.files(), folder.path(), 77, "worker-2", 2, ShapeOf(layout_));
+  }
+
   // Ends the life in the sync of `round`, after its pushes are sent and perhaps merged, and before
   // the worker learns so. told: the worker is told to end instead of killed.
   void CrashIn(uint32_t round, bool merged, bool told = false) {
@@ -495,7 +498,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
     {
       auto folder = WorkerFolder::Open(&disk_, "state");
       ASSERT_TRUE(folder.ok()) << folder.status();
-      auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+      auto found = Last(**folder);
       ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
       const Checkpoint& kept = (*found)->checkpoint;
       EXPECT_EQ(kept.round, 2u);
@@ -538,7 +541,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndWhileItValidatesKeepsItsResidual) {
   ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
   auto folder = WorkerFolder::Open(&disk_, "state");
   ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  const auto found = Last(**folder);
   ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
   EXPECT_EQ((*found)->checkpoint.round, 2u);
   EXPECT_EQ((*found)->checkpoint.step, 8u);
@@ -550,7 +553,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndWithoutCheckpointsKeepsNone) {
   CrashIn(2, true, /*told=*/true);
   auto folder = WorkerFolder::Open(&disk_, "state");
   ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  const auto found = Last(**folder);
   EXPECT_TRUE(found.ok() && !found->has_value());
 }
 
@@ -566,7 +569,7 @@ TEST_F(TrainerCrashTest, ADiskThatTakesNoLastCheckpointLeavesTheOneBefore) {
   disk_.faults.capacity_bytes.reset();
   auto folder = WorkerFolder::Open(&disk_, "state");
   ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  const auto found = Last(**folder);
   ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
   EXPECT_EQ((*found)->checkpoint.round, 1u);
 }
@@ -575,7 +578,7 @@ TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
   CrashIn(2, true);
   {
     auto folder = WorkerFolder::Open(&disk_, "state");
-    auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+    auto found = Last(**folder);
     ASSERT_TRUE(found.ok() && found->has_value());
     (*found)->checkpoint.blobs[1].name = "muon.momentum";
     ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());
@@ -593,7 +596,7 @@ TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
   Life life;
   auto folder = WorkerFolder::Open(&disk_, "state");
   ASSERT_TRUE(folder.ok());
-  auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  auto found = Last(**folder);
   ASSERT_TRUE(found.ok() && found->has_value());
   (*found)->checkpoint.run = 78;
   ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());

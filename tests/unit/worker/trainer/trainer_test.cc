@@ -14,6 +14,7 @@
 
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
+#include "tests/support/plain_exchange.h"
 #include "tests/unit/worker/member/member_testing.h"
 #include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
@@ -92,7 +93,7 @@ class OneRanksTensors final : public NodeTensors {
 };
 
 // A cluster of one: a posted push comes back as the merged update.
-class LoopbackExchange final : public Exchange {
+class LoopbackExchange final : public PlainExchange {
  public:
   absl::Status Post(SegmentPush push) override {
     if (on_post) on_post();

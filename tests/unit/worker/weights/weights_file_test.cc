@@ -63,6 +63,19 @@ TEST_F(WeightsFileTest, RefusesWhatIsNoSuchFile) {
   }
 }
 
+TEST_F(WeightsFileTest, RefusesAHeaderThatIsNestedBeyondAnyStack) {
+  const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+  for (const std::string& tensor : {deep, "{\"dtype\": \"F32\", \"shape\": " + deep + "}"}) {
+    const std::string header = "{\"bias\": " + tensor + "}";
+    const uint64_t size = header.size();
+    std::ofstream file(path_, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(&size), sizeof(size)) << header;
+    file.close();
+    EXPECT_THAT(std::string(ReadWeights(path_, manifest_, *layout_).status().message()),
+                HasSubstr("tensor bias: got "));
+  }
+}
+
 TEST_F(WeightsFileTest, RefusesAFileThatEndsEarly) {
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4);
   EXPECT_THAT(std::string(ReadWeights(path_, manifest_, *layout_).status().message()),

@@ -25,7 +25,12 @@ class WriteModelTest : public testing::Test {
   void SetUp() override {
     std::string path = (fs::temp_directory_path() / "longwave-model-XXXXXX").string();
     folder_ = mkdtemp(path.data());
-    config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 2, .context = 4};
+    ModelSection& model = config_.model;
+    model.kind = "gpt";
+    model.d_model = 8;
+    model.layers = 1;
+    model.heads = 2;
+    model.context = 4;
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -74,6 +79,13 @@ TEST_F(WriteModelTest, OtherModelsAreRefusedByWhatTheyCompute) {
               HasSubstr("activation_function: got \"gelu_new\", wanted \"gelu\""));
   EXPECT_THAT(Refusal("n_embd", -1), HasSubstr("n_embd: got -1, wanted a whole number"));
   EXPECT_THAT(Refusal("n_head", nullptr), HasSubstr("n_head: got null, wanted a whole number"));
+  EXPECT_THAT(
+      Refusal("n_layer", 4'000'000'000),
+      HasSubstr(
+          "config.json:1: model.layers: got 4000000000, wanted a whole number from 1 to 256"));
+  EXPECT_THAT(Refusal("n_head", 0), HasSubstr("model.heads: got 0, wanted a whole number from 1"));
+  const nlohmann::json deep = nlohmann::json::parse(std::string(100, '[') + std::string(100, ']'));
+  EXPECT_THAT(Refusal("n_inner", deep), HasSubstr("n_inner: got [[[["));
   std::ofstream(folder_ / "config.json") << "[]";
   EXPECT_THAT(std::string(ReadGpt2Config(folder_).status().message()),
               HasSubstr("it is no JSON object"));

@@ -1,4 +1,4 @@
-#include "common/wire/control.h"
+#include "common/control/control.h"
 
 #include "common/base/enum_name.h"
 #include "common/base/rng.h"

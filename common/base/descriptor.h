@@ -1,0 +1,40 @@
+#ifndef LONGWAVE_COMMON_BASE_DESCRIPTOR_H_
+#define LONGWAVE_COMMON_BASE_DESCRIPTOR_H_
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace longwave {
+
+// A file descriptor with an owner that closes it.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+  void Close() {
+    if (fd_ >= 0) close(Release());
+  }
+
+ private:
+  int fd_;
+};
+
+// For a program's first line: raises the soft limit of open files to the hard one, since every
+// connection takes descriptors, a stranger's too.
+inline void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_BASE_DESCRIPTOR_H_

@@ -1,0 +1,78 @@
+#include "common/base/new_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+namespace {
+
+class NewFileTest : public testing::Test {
+ protected:
+  NewFileTest() {
+    std::string pattern = testing::TempDir() + "new_file_XXXXXX";
+    root_ = mkdtemp(pattern.data());
+  }
+  ~NewFileTest() override { std::filesystem::remove_all(root_); }
+
+  std::string root_;
+};
+
+TEST_F(NewFileTest, AppearsWholeWithItsModeOrNotAtAll) {
+  const std::string path = root_ + "/key";
+  std::ofstream(path) << "an older one";
+  {
+    NewFile unfinished(path, 0600);
+    ASSERT_TRUE(unfinished.Write("half", 4).ok());
+  }
+  std::string content;
+  EXPECT_TRUE(std::getline(std::ifstream(path), content));
+  EXPECT_EQ(content, "an older one");
+  ASSERT_TRUE(WriteFile(path, "a key", 0600).ok());
+  EXPECT_TRUE(std::getline(std::ifstream(path), content));
+  EXPECT_EQ(content, "a key");
+  struct stat status {};
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
+}
+
+TEST_F(NewFileTest, WhereNoFileCanBeWrittenIsKnownBeforehand) {
+  EXPECT_TRUE(NewFile(root_ + "/figures.json").status().ok());
+  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "it leaves nothing behind";
+  const absl::Status refused = NewFile(root_ + "/missing/figures.json").status();
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("cannot write " + root_ + "/missing/figures.json: No such"));
+  EXPECT_EQ(refused, WriteFile(root_ + "/missing/figures.json", "{}"));
+}
+
+TEST_F(NewFileTest, AFolderIsNoFileToWrite) {
+  std::filesystem::create_directories(root_ + "/out");
+  const absl::Status refused = NewFile(root_ + "/out").status();
+  EXPECT_EQ(refused.message(), absl::StrCat("cannot write ", root_, "/out: Is a directory"));
+  EXPECT_EQ(refused, WriteFile(root_ + "/out", "{}"));
+  EXPECT_TRUE(std::filesystem::is_empty(root_ + "/out"));
+  std::filesystem::remove(root_ + "/out");
+  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "nothing is left behind";
+}
+
+TEST_F(NewFileTest, WhatSomebodyElseHasWrittenBesideItStays) {
+  const std::string path = root_ + "/figures.json";
+  std::ofstream(path + ".tmp") << "mine";
+  EXPECT_TRUE(NewFile(path).status().ok());
+  EXPECT_TRUE(WriteFile(path, "{}").ok());
+  std::string word;
+  EXPECT_TRUE(std::ifstream(path + ".tmp") >> word);
+  EXPECT_EQ(word, "mine");
+}
+
+}  // namespace
+}  // namespace longwave
