@@ -61,4 +61,4 @@ ci:
 	.ci/run
 
 clean:
-	rm -rf build
+	rm -rf build build-cuda build-python

@@ -7,10 +7,10 @@
 # Ends with one line about the result. Exit status 0 only if the CUDA tests ran and passed, whatever the benchmark's
 # figures.
 #
-#   tests/gpu/run.sh [BUILD_FOLDER]     default build/cuda
+#   tests/gpu/run.sh [BUILD_FOLDER]     default build-cuda
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-build=${1:-build/cuda}
+build=${1:-build-cuda}
 
 fail() {
   echo "gpu tests: $1" >&2
