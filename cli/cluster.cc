@@ -18,6 +18,7 @@
 #include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
+#include "common/config/key_types.h"
 
 namespace longwave {
 namespace {
@@ -33,6 +34,8 @@ std::string NamedFailure(const Process& process) {
   return absl::StartsWith(sentence, prefix) ? sentence : prefix + sentence;
 }
 
+// The limit for a server's start.
+constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 // The limit for the end of a parked coordinator.
 constexpr absl::Duration kCoordinatorPatience = absl::Seconds(2);
 // The part of the stopping time for a coordinator that knows that the run is over.
@@ -41,6 +44,8 @@ constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
 // The part of a command's log that is searched for its metrics address, printed when it joins.
 constexpr size_t kLogHeadBytes = 64 * 1024;
+// Of one child at a time: one that prints without a pause does not keep the others waiting.
+constexpr int kLinesMax = 1000;
 
 // The argument after `flag`.
 std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) {
@@ -49,13 +54,6 @@ std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) 
 }
 
 }  // namespace
-
-bool RestartBudget::Spend(absl::Time now) {
-  while (!spent_.empty() && spent_.front() + kWindow <= now) spent_.pop_front();
-  if (spent_.size() >= kMax) return false;
-  spent_.push_back(now);
-  return true;
-}
 
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
   if (config.train.threads > 0) return config.train.threads;
@@ -68,7 +66,7 @@ Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolde
     : options_(std::move(options)), config_(config), folder_(folder), interrupt_fd_(interrupt_fd) {}
 
 absl::Status Cluster::Start() {
-  const absl::Time deadline = MonotonicNow() + options_.ready_timeout;
+  const absl::Time deadline = MonotonicNow() + kReadyTimeout;
   const std::string server = options_.binaries + "/longwave-server";
   const std::string worker = options_.binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
@@ -123,8 +121,10 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
   }
   // Each process has a port of its own, whatever the configuration says for a single one.
   if (const std::string metrics = MetricsAddress(); !metrics.empty()) {
-    argv.insert(argv.end(),
-                {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics", metrics});
+    argv.insert(argv.end(), {"--metrics", metrics});
+    // Somebody may have given the folder a name that no run can have.
+    if (const std::string run = folder_->name(); IsFolderName(run))
+      argv.insert(argv.end(), {"--set", absl::StrCat("run.name=", run)});
   }
   std::vector<std::string> security = options_.credentials.ArgumentsOf(name);
   for (auto* part : {&argv, &security, &place.arguments}) {
@@ -195,8 +195,8 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
     if (!process->Running()) return Aborted(NamedFailure(*process));
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) {
-      return Aborted(process->name(), " was not ready within ",
-                     absl::FormatDuration(options_.ready_timeout), "; see ", process->log_file());
+      return Aborted(process->name(), " was not ready within ", absl::FormatDuration(kReadyTimeout),
+                     "; see ", process->log_file());
     }
     Poll(std::min(left, process->output_fd() < 0 ? kReapInterval : absl::Seconds(1)));
   }
@@ -214,6 +214,7 @@ void Cluster::TakeLine(Child* child, const std::string& line) {
 void Cluster::ReadLog(Child* child) {
   if (!child->is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
   std::ifstream file(child->options.log_file, std::ios::binary);
+  file.seekg(child->process->log_begin());
   std::string head(kLogHeadBytes, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(file.gcount()));
@@ -248,9 +249,9 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
   const absl::Time deadline = MonotonicNow() + timeout;
   while (true) {
     for (Child& child : children_) {
-      while (const std::optional<std::string> line = child.process->ReadLine()) {
+      std::optional<std::string> line;
+      for (int i = 0; i < kLinesMax && (line = child.process->ReadLine()); ++i)
         TakeLine(&child, *line);
-      }
       ReadLog(&child);
     }
     if (Interrupted()) return Cancelled("interrupted");
@@ -380,7 +381,7 @@ void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadli
     std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
     bool running = false, reaping = false;
     for (Process* process : processes) {
-      while (process->ReadLine()) {
+      for (int lines = 0; lines < kLinesMax && process->ReadLine(); ++lines) {
       }
       if (!process->Running()) continue;
       running = true;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "cli/process.h"
+#include "cli/restart_budget.h"
 #include "cli/run_folder.h"
 #include "cli/security/cluster_credentials.h"
 #include "common/config/run_config.h"
@@ -29,8 +30,7 @@ struct ClusterOptions {
   std::string listen = "127.0.0.1:0";  // of the coordinator
   // The users' worker command (ParseWorkerCommand); empty: longwave-worker.
   std::vector<std::string> worker_command;
-  uint32_t threads = 1;                              // of each worker
-  absl::Duration ready_timeout = absl::Seconds(60);  // for a server's start
+  uint32_t threads = 1;  // of each worker
   // Each process keeps its state in the run's folder, and restarts after a signal has killed it.
   bool keep_state = false;
   ClusterCredentials credentials;  // already made; or none: the run is not secured
@@ -40,20 +40,6 @@ struct ClusterOptions {
 
 // Threads of each worker: train.threads, or its share of the machine's cores.
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores);
-
-// The limit of a process's restarts, kMax within kWindow, so that a process that cannot run ends
-// the run.
-class RestartBudget {
- public:
-  static constexpr size_t kMax = 5;
-  static constexpr absl::Duration kWindow = absl::Seconds(60);
-
-  // Counts a restart; false if the limit is reached.
-  bool Spend(absl::Time now);
-
- private:
-  std::deque<absl::Time> spent_;
-};
 
 // A whole cluster on this machine: one coordinator, the shards and the workers, each a child
 // process. The destructor ends all of them. Not thread-safe.

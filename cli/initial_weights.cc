@@ -1,6 +1,7 @@
 #include "cli/initial_weights.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -22,15 +23,37 @@ constexpr absl::Duration kPatience = absl::Hours(1);
 }  // namespace
 
 absl::StatusOr<TemporaryFolder> TemporaryFolder::Make() {
-  std::string path = (std::filesystem::temp_directory_path() / "longwave-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return NotFound("got no folder for temporary files: ", error.message(),
+                    ", wanted one in TMPDIR or /tmp");
+  }
+  std::string path = (place / "longwave-XXXXXX").string();
   if (mkdtemp(path.data()) == nullptr)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder ", path));
   return TemporaryFolder(std::move(path));
 }
 
-TemporaryFolder::~TemporaryFolder() {
+namespace {
+
+void Remove(const std::string& path) {
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(path, ignored);
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder(std::string path)
+    : path_(std::move(path)),
+      removal_(std::make_unique<Termination>(
+          Termination::Options{.grace = absl::ZeroDuration(),
+                               .on_signal = [path = path_] { Remove(path); },
+                               .on_overdue = [] {},
+                               .overdue_status = 128 + SIGINT})) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (!path_.empty()) Remove(path_);
 }
 
 absl::StatusOr<std::string> MakeInitialWeights(const std::string& config_file,

@@ -25,16 +25,27 @@ absl::StatusOr<Interrupts> Interrupts::Block() {
     return Internal("cannot watch for signals: ",
                     std::generic_category().message(error != 0 ? error : errno));
   }
-  return Interrupts(fd);
+  return Interrupts(fd, signals);
 }
 
 Interrupts::~Interrupts() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  signalfd(fd_, &signals_, 0);  // a second SIGHUP too
+  signalfd_siginfo info;
+  while (read(fd_, &info, sizeof(info)) > 0) {
+  }
+  close(fd_);
+  pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
 }
 
 std::optional<int> Interrupts::Take() {
   signalfd_siginfo info;
   if (read(fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
+  if (info.ssi_signo == SIGHUP) {
+    sigset_t others = signals_;
+    sigdelset(&others, SIGHUP);
+    signalfd(fd_, &others, 0);
+  }
   return static_cast<int>(info.ssi_signo);
 }
 

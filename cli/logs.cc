@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -83,10 +84,16 @@ absl::StatusOr<std::vector<LogFile>> FilesOf(const LogsOptions& options) {
   return files;
 }
 
-absl::Status Print(const LogsOptions& options) {
+}  // namespace
+
+absl::Status PrintLogs(const LogsOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<LogFile> files, FilesOf(options));
-  LONGWAVE_ASSIGN_OR_RETURN(const Interrupts interrupts, Interrupts::Block());
-  pollfd interrupted = {interrupts.fd(), POLLIN, 0};
+  std::optional<Interrupts> interrupts;
+  if (options.follow) {
+    LONGWAVE_ASSIGN_OR_RETURN(Interrupts blocked, Interrupts::Block());
+    interrupts.emplace(std::move(blocked));
+  }
+  pollfd interrupted = {interrupts.has_value() ? interrupts->fd() : -1, POLLIN, 0};
   do {
     std::vector<std::pair<std::string, std::vector<std::string>>> logs;
     logs.reserve(files.size());
@@ -96,8 +103,6 @@ absl::Status Print(const LogsOptions& options) {
            poll(&interrupted, 1, kFollowIntervalMs) <= 0);
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::vector<std::string> MergeLogs(
     const std::vector<std::pair<std::string, std::vector<std::string>>>& logs) {
@@ -116,7 +121,5 @@ std::vector<std::string> MergeLogs(
   for (auto& [time, line] : lines) merged.push_back(std::move(line));
   return merged;
 }
-
-int RunLogs(const LogsOptions& options) { return ExitStatus("longwave logs", Print(options)); }
 
 }  // namespace longwave

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace longwave {
 
 struct LogsOptions {
@@ -14,9 +16,8 @@ struct LogsOptions {
   bool follow = false;
 };
 
-// `longwave logs`: prints the logs of a run of `longwave up`, ordered by time. Returns the exit
-// status.
-int RunLogs(const LogsOptions& options);
+// `longwave logs`: prints the logs of a run of `longwave up`, ordered by time.
+absl::Status PrintLogs(const LogsOptions& options);
 
 // Merges processes' lines by their times; a line without a time follows the line before it of its
 // process. Each line gets its process's name. logs: each process's name, and whole lines of its

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "cli/generate.h"
 #include "cli/replay/replay.h"
 #include "cli/up.h"
+#include "common/base/descriptor.h"
 #include "common/base/memory.h"
 #include "common/base/print.h"
 #include "common/command_line/command_line.h"
@@ -16,6 +18,9 @@
 #include "common/log/log.h"
 
 int main(int argc, char** argv) {
+  longwave::OpenStandardStreams();
+  // A parent may have it ignored, and the ends of processes could not be waited for.
+  std::signal(SIGCHLD, SIG_DFL);
   longwave::KeepFreedMemory();
   // A command ends with its own error sentence, which gRPC's lines would only repeat.
   longwave::SetLogLevel(longwave::LogLevel::kError);
@@ -93,7 +98,9 @@ int main(int argc, char** argv) {
                              "longwave-worker make them");
   replay_command->add_option("--weights", replay.weights,
                              "Safetensors file that gets the model that was made again");
-  commands.emplace_back(replay_command, [&] { return longwave::RunReplayCommand(replay); });
+  commands.emplace_back(replay_command, [&] {
+    return longwave::ExitStatus("longwave replay: failed", longwave::Replay(replay));
+  });
 
   CLI::App* completion_command = app.add_subcommand(
       "completion", "Print a script that completes longwave's commands in a shell.");

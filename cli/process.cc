@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kExitCannotExec = 127;
 constexpr std::streamoff kLogTailBytes = 64 * 1024;
+constexpr size_t kLineBytesMax = 64 * 1024;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -48,6 +50,7 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
                               int output_fd, int log_fd, int failure_fd) {
   sigset_t none;
   sigemptyset(&none);
+  std::signal(SIGPIPE, SIG_DFL);
   bool ok = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
   if (getppid() != parent) _exit(kExitCannotExec);  // the parent died before the watch was set
   ok = ok && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
@@ -73,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   Descriptor log_fd(
       open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (null_fd.get() < 0 || log_fd.get() < 0) return failed(errno);
+  const off_t log_begin = std::max<off_t>(0, lseek(log_fd.get(), 0, SEEK_END));
   int output[2], failure[2];
   if (pipe2(output, O_CLOEXEC) != 0) return failed(errno);
   Descriptor output_read(output[0]), output_write(output[1]);
@@ -98,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   }
   fcntl(output_read.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<Process>(
-      new Process(options.name, pid, output_read.Release(), options.log_file));
+      new Process(options.name, pid, output_read.Release(), options.log_file, log_begin));
 }
 
 Process::~Process() {
@@ -111,22 +115,27 @@ Process::~Process() {
 }
 
 std::optional<std::string> Process::ReadLine() {
+  // Reads more only where no line is left, so that a child that never pauses is not read for ever.
   char buffer[4096];
-  while (output_fd_ >= 0) {
+  while (true) {
+    const size_t end = output_.find('\n', searched_);
+    if (end != std::string::npos || output_.size() >= kLineBytesMax) {
+      std::string line = output_.substr(0, end);
+      output_.erase(0, end == std::string::npos ? end : end + 1);
+      searched_ = 0;
+      return line;
+    }
+    searched_ = output_.size();
+    if (output_fd_ < 0) return std::nullopt;
     const ssize_t got = read(output_fd_, buffer, sizeof(buffer));
     if (got > 0) {
       output_.append(buffer, static_cast<size_t>(got));
-      continue;
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+      close(std::exchange(output_fd_, -1));  // the end
+    } else if (errno == EAGAIN) {
+      return std::nullopt;
     }
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    close(std::exchange(output_fd_, -1));  // the end
   }
-  const size_t end = output_.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  std::string line = output_.substr(0, end);
-  output_.erase(0, end + 1);
-  return line;
 }
 
 bool Process::Running() {
@@ -155,7 +164,7 @@ std::string Process::FailureSentence() const {
   std::ifstream log(log_file_, std::ios::binary | std::ios::ate);
   if (log) {
     const std::streamoff size = log.tellg();
-    log.seekg(size > kLogTailBytes ? size - kLogTailBytes : 0);
+    log.seekg(std::min(size, std::max<std::streamoff>(log_begin_, size - kLogTailBytes)));
     std::stringstream tail;
     tail << log.rdbuf();
     std::string sentence = LastErrorLine(tail.str());

@@ -38,10 +38,13 @@ class Process {
   const std::string& name() const { return name_; }
   pid_t pid() const { return pid_; }
   const std::string& log_file() const { return log_file_; }
+  // The log's size at the start: earlier processes of the name wrote what is before.
+  off_t log_begin() const { return log_begin_; }
 
   // Readable when there is output and after the process's end; -1 once that end was read.
   int output_fd() const { return output_fd_; }
-  // Reads the available output and returns the next whole line, if any. Never blocks.
+  // The next whole line of the output, if any; one of more than 64 KiB comes in parts. Never
+  // blocks.
   std::optional<std::string> ReadLine();
 
   // Whether the process runs. Never blocks.
@@ -50,22 +53,28 @@ class Process {
   bool succeeded() const { return wait_status_ == 0; }
   // After its end: the signal that killed it; nullopt if none did.
   std::optional<int> killed_by() const;
-  // After its end: the reason in a sentence. LastErrorLine of its log, or else its exit status or
-  // signal.
+  // After its end: the reason in a sentence. LastErrorLine of its part of the log, or else its exit
+  // status or signal.
   std::string FailureSentence() const;
 
   // Sends a signal if the process runs.
   void Signal(int signal);
 
  private:
-  Process(std::string name, pid_t pid, int output_fd, std::string log_file)
-      : name_(std::move(name)), pid_(pid), output_fd_(output_fd), log_file_(std::move(log_file)) {}
+  Process(std::string name, pid_t pid, int output_fd, std::string log_file, off_t log_begin)
+      : name_(std::move(name)),
+        pid_(pid),
+        output_fd_(output_fd),
+        log_file_(std::move(log_file)),
+        log_begin_(log_begin) {}
 
   std::string name_;
   pid_t pid_;
   int output_fd_;
   std::string log_file_;
-  std::string output_;  // read and not yet returned
+  off_t log_begin_;
+  std::string output_;   // read and not yet returned
+  size_t searched_ = 0;  // so many of its bytes have no line's end
   bool running_ = true;
   int wait_status_ = 0;
 };

@@ -30,7 +30,10 @@ absl::Status Stop(const Target& target) {
   }
   LONGWAVE_RETURN_IF_ERROR(client->StopRun("stopped by an operator"));
   PrintLine(stdout,
-            "stopped; the worker that validates writes the weights of now into its run folder");
+            absl::StrCat("stopped", run.phase == RunPhase::kTraining
+                                        ? "; the worker that validates writes the weights of "
+                                          "now into its run folder"
+                                        : " before the run had begun"));
   return absl::OkStatus();
 }
 
@@ -70,7 +73,9 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
   add("stop", "End a run where it is; its weights are written (an operator's).",
       [options] { return ExitStatus("longwave stop: failed", Stop(options->target)); });
   add("weights", "Write the weights that a run has now (an operator's, where it is secured).",
-      [options] { return RunWeights(options->target, options->file); })
+      [options] {
+        return ExitStatus("longwave weights: failed", WriteWeights(options->target, options->file));
+      })
       ->add_option("--out", options->file, "Safetensors file that gets them")
       ->capture_default_str()
       ->check(NotEmpty());
@@ -85,7 +90,8 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
       ->capture_default_str()
       ->check(NotEmpty());
   logs->add_flag("--follow", options->logs.follow, "Go on with what is logged, until Ctrl-C");
-  commands->emplace_back(logs, [options] { return RunLogs(options->logs); });
+  commands->emplace_back(
+      logs, [options] { return ExitStatus("longwave logs", PrintLogs(options->logs)); });
 }
 
 }  // namespace longwave

@@ -14,6 +14,7 @@
 #include "cli/summary.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/store/posix_file_system.h"
 
 namespace longwave {
 namespace {
@@ -70,14 +71,19 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   for (int i = 2; absl::IsAlreadyExists(taken) && config.run.name.empty() && i <= kSuffixMax; ++i) {
     const std::string next = absl::StrCat(path, "-", i);
     taken = Take(next);
-    if (taken.ok()) return RunFolder(next);
+    if (taken.ok()) return Lock(RunFolder(next));
   }
   if (!taken.ok()) return taken;
-  return RunFolder(path);
+  return Lock(RunFolder(path));
+}
+
+absl::StatusOr<RunFolder> RunFolder::Lock(RunFolder folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(folder.lock_, MakePosixFileSystem()->Lock(folder.path() + "/lock"));
+  return folder;
 }
 
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
-  const RunFolder folder(path);
+  RunFolder folder(path);
   std::error_code error;
   for (const std::string& wanted : {folder.config_file(), folder.state_folder("coordinator")}) {
     if (fs::exists(wanted, error)) continue;
@@ -89,7 +95,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   const std::string outcome = TextAt(summary, "outcome");
   // The coordinator knows whether a failed run can resume.
   if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
-    return folder;
+    return Lock(std::move(folder));
   return FailedPrecondition("the run in ", path, " has ",
                             outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
                             ", wanted one that was parked");
@@ -104,7 +110,9 @@ std::string FindRunFolder(const std::string& run, const std::string& runs_dir) {
 }
 
 std::string RunFolder::name() const {
-  return std::filesystem::path(path_).lexically_normal().filename().string();
+  std::error_code ignored;
+  const fs::path path = fs::absolute(path_, ignored).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 std::string RunFolder::log_file(const std::string& process) const {

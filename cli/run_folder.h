@@ -1,16 +1,19 @@
 #ifndef LONGWAVE_CLI_RUN_FOLDER_H_
 #define LONGWAVE_CLI_RUN_FOLDER_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
+#include "server/store/file_system.h"
 
 namespace longwave {
 
-// The files of a run, in one folder:
+// The files of a run, in one folder, which one `longwave up` has for itself while this object
+// lives:
 //   config.yaml         resolved and complete: `longwave up` of it repeats the run
 //   metrics.jsonl       one line a round (coordinator)
 //   model.safetensors   the final weights (the validating worker), and config.json, which describes
@@ -20,17 +23,18 @@ namespace longwave {
 //   security/<process>/ the process's credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
 //   state/<process>/    the process's state for a restart (unless up --no-state)
+//   lock                held by the `longwave up` that works in the folder
 class RunFolder {
  public:
   // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name,
   // with -2, -3, … appended on a collision. One of two concurrent calls for a folder fails. Errors:
-  // AlreadyExists (the folder is not empty), Unavailable (the folder cannot be made).
+  // AlreadyExists (the folder is not empty), Unavailable (the folder cannot be made or locked).
   static absl::StatusOr<RunFolder> Create(const std::string& runs_dir, const RunConfig& config,
                                           absl::Time now);
 
   // Opens the folder of a run that can resume: a parked one, or one whose `up` was killed. Errors:
   // NotFound (no run of `longwave up`, or one without state), FailedPrecondition (the run has
-  // ended).
+  // ended), Unavailable (another `longwave up` works in the folder).
   static absl::StatusOr<RunFolder> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -46,8 +50,10 @@ class RunFolder {
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  static absl::StatusOr<RunFolder> Lock(RunFolder folder);
 
   std::string path_;
+  std::unique_ptr<FileLock> lock_;
 };
 
 // The folder of a run, given by its path or by its name in runs_dir.

@@ -17,8 +17,9 @@ void MergeStatus(RunStatus newer, RunStatus* older) {
   older->records = std::move(records);
 }
 
-void StatusFeed::Connect(const std::string& coordinator_address, const std::string& credentials) {
-  client_ = CoordinatorClient::Connect(coordinator_address, kCallTimeout, credentials);
+void StatusFeed::Connect(const std::string& coordinator_address, const std::string& credentials,
+                         absl::Duration call_timeout) {
+  client_ = CoordinatorClient::Connect(coordinator_address, call_timeout, credentials);
   last_answer_ = MonotonicNow();
 }
 

@@ -15,7 +15,7 @@ namespace longwave {
 // The coordinator's status of the run, updated by polling; fetches each round's record once.
 class StatusFeed {
  public:
-  // The longest call, which also delays the reaction to Ctrl-C.
+  // The longest call to a coordinator on this machine, which also delays the reaction to Ctrl-C.
   static constexpr absl::Duration kCallTimeout = absl::Milliseconds(500);
   // The interval of a view's updates.
   static constexpr absl::Duration kInterval = absl::Milliseconds(250);
@@ -23,7 +23,8 @@ class StatusFeed {
   static constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 
   // credentials: an operator's folder; empty: the run is not secured.
-  void Connect(const std::string& coordinator_address, const std::string& credentials = "");
+  void Connect(const std::string& coordinator_address, const std::string& credentials = "",
+               absl::Duration call_timeout = kCallTimeout);
 
   bool is_connected() const { return client_ != nullptr; }
   // Polls the coordinator. Without an answer the status stays, and false is returned.

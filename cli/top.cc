@@ -20,11 +20,13 @@ namespace longwave {
 namespace {
 
 constexpr absl::Duration kSilenceNoted = absl::Seconds(3);
+// Enough for the first answer, which may have a megabyte of rounds, over a slow link.
+constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 
 absl::StatusOr<RunPhase> Watch(const Target& target, bool plain) {
   LONGWAVE_ASSIGN_OR_RETURN(const Interrupts interrupts, Interrupts::Block());
   StatusFeed feed;
-  feed.Connect(target.address, target.security);
+  feed.Connect(target.address, target.security, kCallTimeout);
   const std::unique_ptr<CoordinatorClient> patient =
       CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, GetConfig(*patient));

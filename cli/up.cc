@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
@@ -27,6 +29,7 @@
 #include "cli/view.h"
 #include "cli/worker_command.h"
 #include "common/base/clock.h"
+#include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -49,6 +52,8 @@ constexpr absl::Duration kWritingTimeout = absl::Seconds(30);
 // The limit from there to the end of all processes.
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
 constexpr absl::Duration kSamplePatience = absl::Seconds(30);
+// For a person to read a line of the live view.
+constexpr absl::Duration kNoticeTime = absl::Seconds(5);
 
 // In a terminal, lines are broken between words.
 void Print(std::FILE* file, const std::string& line, size_t indent, Hue hue = Hue::kPlain) {
@@ -160,8 +165,12 @@ class Run {
     while (true) {
       const absl::Status children = cluster_.Supervise(StatusFeed::kInterval);
       feed_.Refresh();
-      for (std::string& notice : cluster_.TakeNotices()) Show(std::move(notice));
-      Show("");
+      for (std::string& notice : cluster_.TakeNotices()) {
+        Show(notice);
+        notice_ = std::move(notice);
+        notice_end_ = MonotonicNow() + kNoticeTime;
+      }
+      Show(MonotonicNow() < notice_end_ ? notice_ : "");
       if (!children.ok()) {
         // A process that was restarted around the run's end fails since the run is over.
         const bool is_over = feed_.status().phase == RunPhase::kFinished;
@@ -298,6 +307,8 @@ class Run {
   std::unique_ptr<Display> display_;
   StatusFeed feed_;
   const bool workers_are_commands_;
+  std::string notice_;
+  absl::Time notice_end_ = absl::InfinitePast();
   Cluster cluster_;
   std::map<std::string, absl::Time> left_since_;  // by worker
   std::set<std::string> said_to_have_left_;
@@ -309,6 +320,18 @@ struct RunEnd {
   std::string run_folder;
   std::optional<int> signal;
 };
+
+// Whether a run of these settings can go on in the folder; the coordinator would refuse another
+// after the folder's configuration is overwritten.
+absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig before, LoadConfig(folder.config_file()));
+  const std::vector<std::string> was = absl::StrSplit(BindingSettings(before), '\n');
+  const std::vector<std::string> is = absl::StrSplit(BindingSettings(config), '\n');
+  const auto [had, got] = std::ranges::mismatch(was, is);
+  if (had == was.end() || got == is.end()) return absl::OkStatus();
+  return FailedPrecondition("--resume: got ", *got, "; wanted ", *had, ", as the run in ",
+                            folder.path(), " has it");
+}
 
 absl::StatusOr<RunEnd> Execute(UpOptions options) {
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
@@ -329,6 +352,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
   }
   const RunFolder& folder = *resumed;
+  if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
   const bool is_secured =
       IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
@@ -344,6 +368,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
 }  // namespace
 
 int RunUp(const UpOptions& options) {
+  // A reader of the output that has gone (`| tee`) does not end the run before its checkpoints.
+  std::signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<RunEnd> ended = Execute(options);
   if (!ended.ok()) {
     PrintLine(stderr, absl::StrCat("longwave up: failed: ", ended.status().message()));

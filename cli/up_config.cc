@@ -7,7 +7,9 @@
 #include "cli/up.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/config/config.h"
+#include "common/config/key_types.h"
 #include "worker/data/data_files.h"
 
 namespace longwave {
@@ -27,6 +29,11 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, options.config_file.empty()
                                                   ? ParseConfig("{}", "the command line", overrides)
                                                   : LoadConfig(options.config_file, overrides));
+  if (options.no_state && config.run.start == "member") {
+    return InvalidArgument(
+        "--no-state: got one with run.start: member, whose shards keep the first weights on the "
+        "disk; wanted none, or --set run.start=seed");
+  }
   if (options.worker_command.has_value()) {
     if (!options.data.has_value()) return config;
     return InvalidArgument(
@@ -49,6 +56,10 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   for (std::string* path : {&config.model.file, &config.data.path, &config.data.validation_path}) {
     if (path->empty() || *path == kCompilerHeaders) continue;
     *path = std::filesystem::absolute(*path).lexically_normal().string();
+    if (!IsPathOrNone(*path)) {
+      return InvalidArgument("got the path ", Quotable(*path),
+                             ", wanted one of UTF-8 text without control characters");
+    }
   }
   return config;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/view.h"
 #include "common/base/figures.h"
+#include "common/base/print.h"
 
 namespace longwave {
 namespace {
@@ -118,7 +119,7 @@ std::string ClosingLine(const Summary& summary, const std::string& run_folder) {
                           " rounds, ", run_folder);
     case RunOutcome::kParked:
       return absl::StrCat("longwave up: parked: ", summary.steps, " steps, ", summary.rounds,
-                          " rounds; it goes on with: longwave up --resume ", run_folder);
+                          " rounds; it goes on with: longwave up --resume ", ForShell(run_folder));
     case RunOutcome::kFinished:
       break;
   }

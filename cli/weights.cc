@@ -1,7 +1,5 @@
 #include "cli/weights.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -19,6 +17,7 @@
 #include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/this_machine.h"
 #include "common/config/config.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/join.h"
@@ -31,13 +30,6 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(10);
 constexpr absl::Duration kTokenLife = absl::Minutes(1);
-
-// The name of this temporary member: one for each machine, so that the run's list stays short.
-std::string OwnName() {
-  char host[HOST_NAME_MAX + 1] = "";
-  gethostname(host, sizeof host - 1);
-  return absl::StrCat("weights-", host);
-}
 
 // For a run whose shards answer no more.
 constexpr char kFromFolders[] =
@@ -57,6 +49,8 @@ absl::Status CheckTrains(const RunStatus& run) {
       "; ", kFromFolders);
 }
 
+}  // namespace
+
 absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_RETURN_IF_ERROR(NewFile(file).status());
   const std::unique_ptr<CoordinatorClient> client =
@@ -71,7 +65,8 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunDescription run, client->GetRun());
   if (!run.manifest.has_value()) return Unavailable("the coordinator does not know the model yet");
   LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
-  const std::string name = OwnName();
+  // A temporary member for each machine, so that the run's list stays short.
+  const std::string name = absl::StrCat("weights-", NameOfThisMachine());
   Overrides overrides = {absl::StrCat("cluster.coordinator=", target.address)};
   if (target.security.empty()) {
     overrides.push_back("security.mode=off");
@@ -87,6 +82,7 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_ASSIGN_OR_RETURN(
       const RunConfig config,
       ParseConfig(run.configuration, "the coordinator's configuration", overrides));
+  LONGWAVE_RETURN_IF_ERROR(CheckPlace(file, config));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(*run.manifest, LayoutOptionsFor(config, *run.manifest)));
   std::vector<float> start;
@@ -107,12 +103,6 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   PrintLine(stdout, absl::StrCat("wrote ", file, ": the model after round ", weights.rounds, " of ",
                                  RoundCount(config), ", state ", FormatHash(weights.state_hash)));
   return absl::OkStatus();
-}
-
-}  // namespace
-
-int RunWeights(const Target& target, const std::string& file) {
-  return ExitStatus("longwave weights: failed", WriteWeights(target, file));
 }
 
 }  // namespace longwave

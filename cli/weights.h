@@ -3,13 +3,14 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "cli/commands.h"
 
 namespace longwave {
 
 // `longwave weights`: writes the current weights of a run to `file`, a safetensors file, without
-// disturbing the run. The target's credentials are an operator's. Returns the exit status.
-int RunWeights(const Target& target, const std::string& file);
+// disturbing the run. The target's credentials are an operator's.
+absl::Status WriteWeights(const Target& target, const std::string& file);
 
 }  // namespace longwave
 

@@ -5,14 +5,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/figures.h"
 
 namespace longwave {
 namespace {
 
 using enum Finding::Verdict;
 
-// The driver for LibTorch with CUDA 12, the oldest that our kernels are built with.
+// The driver for the CUDA that our kernels were built with, of which the minor version does not
+// matter; or for LibTorch with CUDA 12, the oldest that they can be built with.
+#ifdef LONGWAVE_CUDART_VERSION
+constexpr int kCudaVersionMin = LONGWAVE_CUDART_VERSION / 1000 * 1000;
+#else
 constexpr int kCudaVersionMin = 12000;
+#endif
 // The lowest target of our kernels: nvcc 13 supports nothing older than Turing.
 constexpr int kCapabilityMin = 75;
 constexpr double kDiskBytesMin = 2e9;  // without a known requirement
@@ -54,7 +60,7 @@ bool OnGpu(const absl::StatusOr<WorkerReading>& worker) {
 std::string GpusText(const std::vector<GpuReading>& gpus, uint32_t ranks) {
   const GpuReading& first = gpus.front();
   std::string text =
-      absl::StrCat(first.name, ", ", BytesText(first.memory_bytes), ", compute capability ",
+      absl::StrCat(first.name, ", ", FormatBytes(first.memory_bytes), ", compute capability ",
                    first.capability_major, ".", first.capability_minor);
   if (gpus.size() > 1)
     absl::StrAppend(&text, ", and ", gpus.size() - 1, " more (a worker uses ",
@@ -101,7 +107,7 @@ Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading
   }
   if (needs.gpu_memory_bytes > gpu.memory_bytes) {
     return {"gpu", kFailed,
-            absl::StrCat(what, ", the model needs ", BytesText(needs.gpu_memory_bytes)),
+            absl::StrCat(what, ", the model needs ", FormatBytes(needs.gpu_memory_bytes)),
             "take a GPU with more memory, or a smaller train.batch"};
   }
   if (needs.ranks > driver.gpus.size()) {
@@ -153,7 +159,7 @@ Finding CheckDriver(const DriverReading& driver) {
       absl::StrCat("NVIDIA ", version, ", CUDA up to ", CudaText(driver.cuda_version));
   if (driver.cuda_version < kCudaVersionMin) {
     return {"driver", kWarning, absl::StrCat(what, ", wanted at least ", CudaText(kCudaVersionMin)),
-            "install a newer driver, 525 or later"};
+            "install a newer driver: 525 or later has CUDA 12, 580 or later CUDA 13"};
   }
   return {"driver", kOk, std::move(what), ""};
 }
@@ -164,14 +170,14 @@ Finding CheckDisk(const absl::StatusOr<DiskReading>& disk, const Needs& needs) {
             "give --state-dir a folder on a disk that can be written"};
   }
   const double wanted = needs.checkpoint_bytes > 0 ? 2 * needs.checkpoint_bytes : kDiskBytesMin;
-  std::string what = absl::StrCat(BytesText(disk->free_bytes), " free for ", disk->folder, ", ",
-                                  BytesText(disk->bytes_per_second), "/s written and synced, ",
+  std::string what = absl::StrCat(FormatBytes(disk->free_bytes), " free for ", disk->folder, ", ",
+                                  FormatBytes(disk->bytes_per_second), "/s written and synced, ",
                                   Text(disk->sync), " a sync");
   if (disk->free_bytes < wanted) {
     const bool is_known = needs.checkpoint_bytes > 0;
     return {"disk", is_known ? kFailed : kWarning,
             absl::StrCat(what, is_known ? "; two checkpoints take " : "; wanted at least ",
-                         BytesText(wanted)),
+                         FormatBytes(wanted)),
             "make room, or give --state-dir a folder on a larger disk"};
   }
   const double seconds = needs.checkpoint_bytes / std::max(disk->bytes_per_second, 1.0);
@@ -191,18 +197,18 @@ Finding CheckMachineMemory(const absl::StatusOr<MachineMemory>& memory, const Ne
   if (!memory.ok()) {
     return {"memory", kWarning, Message(memory.status()), "mount /proc where the worker runs"};
   }
-  std::string what = absl::StrCat(BytesText(memory->available_bytes), " available of ",
-                                  BytesText(memory->total_bytes));
+  std::string what = absl::StrCat(FormatBytes(memory->available_bytes), " available of ",
+                                  FormatBytes(memory->total_bytes));
   const double needed = (on_gpu ? needs.host_memory_bytes : needs.memory_bytes);
   if (needed > memory->available_bytes) {
-    return {"memory", kFailed, absl::StrCat(what, ", the worker needs ", BytesText(needed)),
+    return {"memory", kFailed, absl::StrCat(what, ", the worker needs ", FormatBytes(needed)),
             on_gpu ? "end what else runs here, or take a larger machine"
                    : "end what else runs here, take a larger machine, or a smaller train.batch"};
   }
   if (needed == 0 && memory->available_bytes < kMemoryBytesMin) {
     return {"memory", kWarning, std::move(what), "end what else runs here"};
   }
-  if (needed > 0) absl::StrAppend(&what, ", the worker needs ", BytesText(needed));
+  if (needed > 0) absl::StrAppend(&what, ", the worker needs ", FormatBytes(needed));
   return {"memory", kOk, std::move(what), ""};
 }
 

@@ -1,7 +1,5 @@
 #include "cli/join/join.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -16,6 +14,7 @@
 #include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/this_machine.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
 #include "common/config/model_shape.h"
@@ -63,7 +62,7 @@ absl::StatusOr<Joined> Redeem(const JoinOptions& options, const JoinedFolder& fo
       const JoinedRun run,
       JoinRun(options.address, token, WorkerIdentity(joined.name), folder.security_folder()));
   LONGWAVE_RETURN_IF_ERROR(CheckManifest(run.configuration, run.manifest));
-  LONGWAVE_RETURN_IF_ERROR(folder.Save(joined, run.configuration, ManifestText(run.manifest)));
+  LONGWAVE_RETURN_IF_ERROR(folder.Save(joined, run.configuration));
   return joined;
 }
 
@@ -110,8 +109,10 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
                     const std::string& binaries) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> known, folder.Load());
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, known.has_value()));
-  const Joined joined = known.value_or(
-      Joined{options.address, options.name.empty() ? NameOfThisMachine() : options.name});
+  const Joined joined{.coordinator = options.address,
+                      .name = known                  ? known->name
+                              : options.name.empty() ? NameOfThisMachine()
+                                                     : options.name};
   PrintLine(stdout,
             absl::StrCat("would ", known ? "" : "redeem the token and ", "run ",
                          absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ")));
@@ -131,6 +132,8 @@ absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folde
                             run->phase == RunPhase::kFailed ? "failed" : "been stopped",
                             run->failure.empty() ? "" : ": ", run->failure);
 }
+
+}  // namespace
 
 absl::Status Join(const JoinOptions& options) {
   if (!IsHostPort(options.address)) {
@@ -157,22 +160,6 @@ absl::Status Join(const JoinOptions& options) {
         folder.security_folder());
   }
   return Become(WorkerCommand(options, joined, folder, binaries));
-}
-
-}  // namespace
-
-std::string NameOfThisMachine() {
-  char name[HOST_NAME_MAX + 1] = "";
-  gethostname(name, sizeof name - 1);
-  return *name == 0 ? "worker" : name;
-}
-
-std::string ManifestText(const std::optional<Manifest>& manifest) {
-  std::string text;
-  if (!manifest) return text;
-  for (const TensorSpec& tensor : manifest->tensors)
-    absl::StrAppend(&text, tensor.name, " ", absl::StrJoin(tensor.shape, " "), "\n");
-  return text;
 }
 
 Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder) {
@@ -239,10 +226,6 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
     return Redeem(again, folder, token);
   }
   return FailedPrecondition(good.message(), "; wanted a new --token T for ", known->name);
-}
-
-int RunJoinCommand(const JoinOptions& options) {
-  return ExitStatus("longwave join", Join(options));
 }
 
 }  // namespace longwave

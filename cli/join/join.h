@@ -25,9 +25,6 @@ struct JoinOptions {
   bool dry_run = false;
 };
 
-// The default name of a worker: this machine's host name.
-std::string NameOfThisMachine();
-
 // The overrides of the run's configuration for this worker: this machine's paths and device, and
 // security.mode on, whatever the addresses are.
 Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder);
@@ -36,17 +33,13 @@ Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder
 std::vector<std::string> WorkerCommand(const JoinOptions& options, const Joined& joined,
                                        const JoinedFolder& folder, const std::string& binaries);
 
-// The manifest as text, one line for each tensor: "wte.weight 256 128"; empty: none.
-std::string ManifestText(const std::optional<Manifest>& manifest);
-
 // The machine's place in the run: the folder's, with valid credentials, or a new one from the
 // token. Errors: as JoinRun; FailedPrecondition (the folder belongs to another run or worker, or
 // there is neither a token nor credentials).
 absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFolder& folder);
 
-// `longwave join`: redeems the token, examines the machine, then becomes longwave-worker. Returns
-// the exit status on failure.
-int RunJoinCommand(const JoinOptions& options);
+// `longwave join`: redeems the token, examines the machine, then becomes longwave-worker.
+absl::Status Join(const JoinOptions& options);
 
 }  // namespace longwave
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/join/doctor_command.h"
 #include "cli/join/join.h"
+#include "common/base/print.h"
 
 namespace longwave {
 
@@ -34,7 +35,8 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
       ->allow_extra_args(false);
   join->add_flag("--dry-run", join_options->dry_run,
                  "Only check the machine and say what would be run: no token is redeemed");
-  commands->emplace_back(join, [join_options] { return RunJoinCommand(*join_options); });
+  commands->emplace_back(
+      join, [join_options] { return ExitStatus("longwave join", Join(*join_options)); });
 
   const auto doctor_options = std::make_shared<DoctorOptions>();
   CLI::App* const doctor = app->add_subcommand(

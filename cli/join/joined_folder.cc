@@ -44,12 +44,9 @@ absl::StatusOr<std::optional<Joined>> JoinedFolder::Load() const {
   return joined;
 }
 
-absl::Status JoinedFolder::Save(const Joined& joined, const std::string& configuration,
-                                const std::string& manifest) const {
+absl::Status JoinedFolder::Save(const Joined& joined, const std::string& configuration) const {
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(path_));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(config_file(), configuration, kPublicFile));
-  if (!manifest.empty())
-    LONGWAVE_RETURN_IF_ERROR(WriteFile(manifest_file(), manifest, kPublicFile));
   // Written last, so that its presence proves the others.
   return WriteFile(joined_file(),
                    JsonText({{"coordinator", joined.coordinator}, {"name", joined.name}}),

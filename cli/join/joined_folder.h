@@ -19,7 +19,6 @@ struct Joined {
 // A machine's files of a run, in one folder:
 //   join.json      the coordinator's address and the worker's name
 //   config.yaml    the run's configuration, as the coordinator gave it
-//   manifest.txt   the model's tensors, a line each, as the coordinator knew them
 //   security/      the worker's credentials
 //   worker/        the worker's state: its identity and its checkpoints
 //   model.safetensors, at the end, if this worker writes the weights
@@ -33,15 +32,13 @@ class JoinedFolder {
 
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
-  std::string manifest_file() const { return path_ + "/manifest.txt"; }
   std::string security_folder() const { return path_ + "/security"; }
   std::string worker_folder() const { return path_ + "/worker"; }
 
   // nullopt if the machine has not joined. Errors: InvalidArgument (a malformed join.json).
   absl::StatusOr<std::optional<Joined>> Load() const;
   // Makes the folder, for its owner alone, unless it exists.
-  absl::Status Save(const Joined& joined, const std::string& configuration,
-                    const std::string& manifest) const;
+  absl::Status Save(const Joined& joined, const std::string& configuration) const;
 
  private:
   std::string joined_file() const { return path_ + "/join.json"; }

@@ -149,10 +149,13 @@ absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& 
   return *file->record.manifest;
 }
 
+}  // namespace
+
 absl::Status Replay(const ReplayOptions& options) {
   const std::string config_file =
       options.config.empty() ? options.run_folder + "/config.yaml" : options.config;
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(config_file));
+  if (!options.weights.empty()) LONGWAVE_RETURN_IF_ERROR(CheckPlace(options.weights, config));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ManifestOf(config, options.run_folder));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
@@ -170,7 +173,8 @@ absl::Status Replay(const ReplayOptions& options) {
     }
     input.shard_folders.push_back(folder);
   }
-  if (CanCatchUp(config) && (config.run.start != "member" || !options.initial.empty())) {
+  const bool is_drawn = config.run.start == "seed" && config.model.kind != "external";
+  if (CanCatchUp(config) && (is_drawn || !options.initial.empty())) {
     LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
     std::string file = options.initial;
     if (file.empty()) {
@@ -210,12 +214,6 @@ absl::Status Replay(const ReplayOptions& options) {
   if (report.problem_count() > 0) return DataLoss(report.problem_count(), " promises were broken");
   if (!is_the_runs) return DataLoss("the model is not the run's");
   return absl::OkStatus();
-}
-
-}  // namespace
-
-int RunReplayCommand(const ReplayOptions& options) {
-  return ExitStatus("longwave replay: failed", Replay(options));
 }
 
 }  // namespace longwave

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace longwave {
 
 struct ReplayOptions {
@@ -14,9 +16,9 @@ struct ReplayOptions {
   std::string weights;  // safetensors file for the model; empty: none
 };
 
-// `longwave replay`: audits the shards' logs of a run and recomputes its model. Returns the exit
-// status: 0 if every promise was kept and the model is the run's, else 1.
-int RunReplayCommand(const ReplayOptions& options);
+// `longwave replay`: audits the shards' logs of a run and recomputes its model. OK if every promise
+// was kept and the model is the run's.
+absl::Status Replay(const ReplayOptions& options);
 
 }  // namespace longwave
 

@@ -63,7 +63,7 @@ absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, 
                             .merge = MergeOptionsOf(*input.config),
                             .clip = input.config->sync.clip,
                             .from_the_start = log.first_sequence() == 1};
-  if (input.threads > 1) options.runner = std::make_shared<TileThreads>(input.threads);
+  if (input.threads > 1) options.threads = std::make_shared<TileThreads>(input.threads);
   ShardAudit audit(
       options, input.layout, headers,
       [&read](const SnapshotHeader& header) -> absl::StatusOr<std::vector<SegmentSnapshot>> {

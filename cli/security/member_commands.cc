@@ -7,12 +7,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/errors.h"
@@ -47,13 +44,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const Target& target)
   return CoordinatorClient::Connect(target.address, absl::Seconds(10), target.security);
 }
 
-// Quotes a word for a shell, since names may have blanks and quotes.
-std::string ForShell(const std::string& word) {
-  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("-_./", char(c));
-  });
-  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
+}  // namespace
 
 absl::Status CreateToken(const Target& target, const TokenCreateOptions& token) {
   TokenWish wish{.uses = token.uses};
@@ -70,6 +61,8 @@ absl::Status CreateToken(const Target& target, const TokenCreateOptions& token) 
   return absl::OkStatus();
 }
 
+namespace {
+
 std::string StateOf(const TokenStatus& token) {
   if (token.revoked) return "revoked";
   if (token.expires_in_seconds <= 0) return "expired";
@@ -77,6 +70,8 @@ std::string StateOf(const TokenStatus& token) {
   const absl::Duration left = absl::Seconds(token.expires_in_seconds);
   return absl::StrCat("good for ", absl::FormatDuration(absl::Floor(left, absl::Seconds(1))));
 }
+
+}  // namespace
 
 absl::Status ListTokens(const Target& target) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
@@ -98,6 +93,8 @@ absl::Status RevokeToken(const Target& target, const std::string& id) {
   return client->RevokeToken(id);
 }
 
+namespace {
+
 // Whether the run had no worker of that name. A name that was misspelt leaves its worker in the
 // run.
 bool HasNever(const std::string& worker, CoordinatorClient& client) {
@@ -106,6 +103,8 @@ bool HasNever(const std::string& worker, CoordinatorClient& client) {
            return member.member.name == worker;
          });
 }
+
+}  // namespace
 
 absl::Status Expel(const Target& target, const std::string& worker, bool undo, bool whole) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(target));
@@ -118,8 +117,6 @@ absl::Status Expel(const Target& target, const std::string& worker, bool undo, b
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::string DescribeExpulsion(const Target& target, const std::string& worker, bool undo,
                               const Expulsion& expulsion) {
@@ -142,19 +139,6 @@ std::string DescribeExpulsion(const Target& target, const std::string& worker, b
   if (expulsion.also_joined.size() >= kAlsoJoinedMax)
     absl::StrAppend(&text, "\nand perhaps more: longwave token list shows who joined with what");
   return text;
-}
-
-int CreateTokenCommand(const Target& target, const TokenCreateOptions& token) {
-  return ExitStatus("longwave token create", CreateToken(target, token));
-}
-int ListTokensCommand(const Target& target) {
-  return ExitStatus("longwave token list", ListTokens(target));
-}
-int RevokeTokenCommand(const Target& target, const std::string& id) {
-  return ExitStatus("longwave token revoke", RevokeToken(target, id));
-}
-int ExpelCommand(const Target& target, const std::string& worker, bool undo, bool whole) {
-  return ExitStatus("longwave expel", Expel(target, worker, undo, whole));
 }
 
 }  // namespace longwave

@@ -49,7 +49,7 @@ void AddSecurityCommands(CLI::App* app, Commands* commands) {
   CLI::App* const token = app->add_subcommand("token", "Let processes join a secured run.");
   token->require_subcommand(1);
   CLI::App* const create = add(token, "create", "Make a token and print it.", [options] {
-    return CreateTokenCommand(options->target, options->token);
+    return ExitStatus("longwave token create", CreateToken(options->target, options->token));
   });
   create->add_option("--life", options->token.life, "How long it is good, as 30m or 24h")
       ->capture_default_str();
@@ -61,15 +61,18 @@ void AddSecurityCommands(CLI::App* app, Commands* commands) {
   create->add_option("--shard", options->token.shard, "The shard that it is for, by index")
       ->check(CLI::NonNegativeNumber);
   add(token, "list", "Show tokens, and who was expelled.",
-      [options] { return ListTokensCommand(options->target); });
+      [options] { return ExitStatus("longwave token list", ListTokens(options->target)); });
   add(token, "revoke", "Nobody joins with a token any more.",
-      [options] { return RevokeTokenCommand(options->target, options->token_id); })
+      [options] {
+        return ExitStatus("longwave token revoke", RevokeToken(options->target, options->token_id));
+      })
       ->add_option("id", options->token_id, "Its id, as `token list` shows it")
       ->required();
 
   CLI::App* const expel =
       add(app, "expel", "Shut a worker out of a run, with all that it holds.", [options] {
-        return ExpelCommand(options->target, options->worker, options->undo, options->whole);
+        return ExitStatus("longwave expel",
+                          Expel(options->target, options->worker, options->undo, options->whole));
       });
   expel->add_option("worker", options->worker, "Its name")->required();
   expel->add_flag("--undo", options->undo, "Let the name take part again");

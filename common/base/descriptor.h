@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_BASE_DESCRIPTOR_H_
 #define LONGWAVE_COMMON_BASE_DESCRIPTOR_H_
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -33,6 +34,16 @@ inline void RaiseFileLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+// For a program's first line: /dev/null for each standard stream that the caller has closed, so
+// that no file of the program gets its number.
+inline void OpenStandardStreams() {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
 }
 
 }  // namespace longwave

@@ -63,20 +63,4 @@ void KeepFreedMemory() {
 #endif
 }
 
-std::string CountText(double count) {
-  const char* prefixes[] = {"", " K", " M", " G", " T", " P"};
-  int index = 0;
-  while (count >= 999.5 && index < 5) {
-    count /= 1000;
-    ++index;
-  }
-  const bool fraction = count < 99.95 && index > 0;
-  return absl::StrCat(absl::StrFormat("%.*f", fraction ? 1 : 0, count), prefixes[index]);
-}
-
-std::string BytesText(double bytes) {
-  const std::string text = CountText(bytes);
-  return absl::StrCat(text, text.find(' ') == std::string::npos ? " B" : "B");
-}
-
 }  // namespace longwave

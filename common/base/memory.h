@@ -27,10 +27,6 @@ void PreferHugePages(void* memory, size_t bytes);
 // malloc's settings from the environment take precedence.
 void KeepFreedMemory();
 
-// A few digits and a decimal prefix: "12.3 G", "980 M", "12".
-std::string CountText(double count);
-std::string BytesText(double bytes);  // "12.3 GB", "12 B"
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_BASE_MEMORY_H_

@@ -12,15 +12,30 @@
 
 namespace longwave {
 
+namespace {
+
+// The file that a symbolic link names: the link stays.
+std::string Target(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
+}  // namespace
+
 NewFile::NewFile(const std::string& path, mode_t mode)
-    : path_(path),
-      temporary_(absl::StrCat(path, ".", absl::Hex(RandomWord(), absl::kZeroPad16), ".tmp")),
+    : path_(Target(path)),
+      temporary_(absl::StrCat(path_, ".", absl::Hex(RandomWord(), absl::kZeroPad16), ".tmp")),
       fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) {
   std::error_code error;
   if (fd_.get() < 0) {
     status_ = Error(errno);
   } else if (std::filesystem::is_directory(path, error)) {
     status_ = Error(EISDIR);
+  } else if (std::filesystem::exists(path, error) &&
+             !std::filesystem::is_regular_file(path, error)) {
+    status_ = Error(EINVAL);  // a device, as /dev/null
   }
 }
 

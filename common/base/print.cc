@@ -1,9 +1,13 @@
 #include "common/base/print.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -12,6 +16,13 @@ void PrintLine(std::FILE* file, std::string_view text) {
   const std::string line = Printable(text) + "\n";
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
+}
+
+std::string ForShell(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("-_./:", char(c));
+  });
+  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 int ExitStatus(const char* command, const absl::Status& status) {

@@ -13,6 +13,9 @@ namespace longwave {
 // output or error, and flushes.
 void PrintLine(std::FILE* file, std::string_view text);
 
+// A word as it is typed in a shell, quoted where it must be.
+std::string ForShell(const std::string& word);
+
 // A command's exit status: 0, or 1 after "command: message" on standard error.
 int ExitStatus(const char* command, const absl::Status& status);
 

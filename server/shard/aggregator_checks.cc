@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/wire/square_sum.h"
@@ -92,12 +93,13 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
   const auto available = static_cast<double>(options.available_bytes);
   if (options.available_bytes == 0 || total <= available) return absl::OkStatus();
   return ResourceExhausted(
-      "shard ", options.shard, ": ", CountText(need.coefficients), " coefficients and up to ",
-      options.workers, " workers want about ", BytesText(total), " of memory (",
-      BytesText(need.state), " of state, ", BytesText(need.merged), " of merged rounds, ",
-      BytesText(need.open), " of open pushes, ",
-      BytesText(static_cast<double>(options.snapshot_bytes)), " of snapshots, ",
-      BytesText(static_cast<double>(options.queue_bytes)), " of queues), ", BytesText(available),
+      "shard ", options.shard, ": ", FormatCount(need.coefficients), " coefficients and up to ",
+      options.workers, " workers want about ", FormatBytes(total), " of memory (",
+      FormatBytes(need.state), " of state, ", FormatBytes(need.merged), " of merged rounds, ",
+      FormatBytes(need.open), " of open pushes, ",
+      FormatBytes(static_cast<double>(options.snapshot_bytes)), " of snapshots, ",
+      FormatBytes(static_cast<double>(options.queue_bytes)), " of queues), ",
+      FormatBytes(available),
       " are available; more shards, a smaller cluster.shard_memory_mb or a smaller "
       "cluster.workers_max want less");
 }

@@ -5,9 +5,10 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import unittest
 
-from harness import BIN, IntegrationTest, processes_mentioning
+from harness import BIN, DEADLINE_S, IntegrationTest, processes_mentioning
 from test_commands import longwave
 
 # So many that the run does not end before a signal that comes seconds late.
@@ -86,6 +87,47 @@ class Park(IntegrationTest):
         self.assertEqual(status, 0, output + errors)
         self.assertEqual(self.summary(moved)["outcome"], "finished")
         self.assertFalse((self.root / "runs/test").exists())
+
+    def test_a_folder_of_any_name_from_within(self):
+        self.park()
+        renamed = self.root / "runs/my run"
+        (self.root / "runs/test").rename(renamed)
+        done = longwave("up", "--resume", ".", cwd=renamed)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.summary(renamed)["outcome"], "finished")
+
+    def test_other_settings_are_refused_and_leave_the_folder_as_it_was(self):
+        self.park()
+        config = self.root / "runs/test/config.yaml"
+        before = config.read_bytes()
+        status, _, errors = self.resume("test", "--set", "run.seed=77")
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"--resume: got run\.seed: 77; wanted run\.seed: \d+, as the run in")
+        self.assertEqual(config.read_bytes(), before)
+        self.assertEqual(self.resume("test")[0], 0)
+
+    def test_a_second_up_leaves_the_first_ones_folder_alone(self):
+        child = self.start_up(**LONG)
+        child.await_line("round ")
+        status, _, errors = self.start("longwave", "up", "--resume", self.root / "runs/test").finish()
+        self.assertEqual(status, 1)
+        self.assertIn("runs/test/lock: another process holds this lock", errors)
+        self.assertTrue((self.root / "runs/test/prometheus-targets.json").exists())
+        self.assertFalse((self.root / "runs/test/summary.json").exists())
+        self.assertEqual(child.finish()[0], 0)
+
+    def test_a_reader_of_the_output_may_go_before_the_run_is_parked(self):
+        config = self.write_config(**LONG)
+        with subprocess.Popen([BIN / "longwave", "up", config, "--name", "test", "--runs-dir", self.root / "runs"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as up:
+            for line in up.stdout:
+                if "round " in line:
+                    break
+            up.stdout.close()
+            up.send_signal(signal.SIGINT)
+            self.assertEqual(up.wait(DEADLINE_S), 130)
+        self.assertEqual(self.summary(self.root / "runs/test")["outcome"], "parked")
+        self.assert_nothing_left()
 
     def test_a_second_interrupt_ends_what_hangs(self):
         child = self.start_up(**LONG)

@@ -60,8 +60,12 @@ class Terminals(IntegrationTest):
         child = self.start_up(**ENDLESS)
         child.await_line("round ")
         child.process.send_signal(signal.SIGHUP)
+        # The kernel's, after the shell's.
+        child.await_line("parking")
+        child.process.send_signal(signal.SIGHUP)
         status, output, errors = child.finish()
         self.assertEqual(status, 129, output + errors)
+        self.assertIn("keeps a checkpoint", (self.root / "runs/test/logs/worker-0.log").read_text(encoding="utf-8"))
         self.assertIn("longwave up --resume", output + errors)
         self.assert_nothing_left()
 
@@ -116,6 +120,7 @@ class Terminals(IntegrationTest):
                 self.assertEqual(done.returncode, 0)
                 summary = self.root / "runs" / name / "summary.json"
                 self.assertIn('"finished"', summary.read_text(encoding="utf-8"))
+                self.assertTrue((summary.parent / "logs/coordinator.log").read_bytes())
                 self.assert_nothing_left()
 
     def test_output_that_cannot_be_written(self):
@@ -127,6 +132,20 @@ class Terminals(IntegrationTest):
                                       timeout=DEADLINE_S, check=False)
                 self.assertEqual((done.returncode, done.stderr),
                                  (1, f"{program}: cannot write the output: No space left on device\n"))
+
+    def test_a_parent_that_ignores_the_end_of_children(self):
+        config = self.write_config(run__preset="longwave")
+        done = subprocess.run([BIN / "longwave", "up", config, "--name", "test", "--runs-dir", self.root / "runs"],
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), timeout=DEADLINE_S,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_no_place_for_temporary_files(self):
+        run = self.up(run__preset="longwave")
+        done = subprocess.run([BIN / "longwave", "replay", run.folder], env={**os.environ, "TMPDIR": "/nonexistent"},
+                              timeout=DEADLINE_S, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("got no folder for temporary files", done.stderr)
 
     def test_a_signal_ends_up_while_it_waits_for_its_configuration(self):
         pipe = self.root / "pipe"

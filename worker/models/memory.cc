@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/config/model_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
@@ -104,15 +105,15 @@ uint32_t WorkersHere(const RunConfig& config) {
 absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const MachineMemory& memory,
                          const MemoryPlace& place) {
   const std::string wanted =
-      absl::StrCat("model: ", CountText(need.parameter_count), " parameters want about ",
-                   BytesText(need.bytes), " of ", place.memory, " for ");
+      absl::StrCat("model: ", FormatCount(need.parameter_count), " parameters want about ",
+                   FormatBytes(need.bytes), " of ", place.memory, " for ");
   if (need.bytes > memory.available_bytes) {
-    return ResourceExhausted(wanted, "this worker, ", BytesText(memory.available_bytes),
+    return ResourceExhausted(wanted, "this worker, ", FormatBytes(memory.available_bytes),
                              " are available");
   }
   if (need.bytes * workers_here > memory.total_bytes) {
     return ResourceExhausted(wanted, "each of the ", workers_here, " workers on this ", place.owner,
-                             ", which has ", BytesText(memory.total_bytes));
+                             ", which has ", FormatBytes(memory.total_bytes));
   }
   return absl::OkStatus();
 }

@@ -1,29 +1,51 @@
 #include "worker/weights/write_model.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "worker/weights/gpt2_config.h"
 #include "worker/weights/safetensors.h"
 
 namespace longwave {
+namespace {
+
+// The file beside `path` that describes the model; empty: none does.
+std::string DescriptionOf(const std::string& path, const RunConfig& config) {
+  const std::filesystem::path name(path);
+  const bool is_described = config.model.kind == "gpt" && name.filename() == "model.safetensors";
+  return is_described ? (name.parent_path() / "config.json").string() : "";
+}
+
+}  // namespace
+
+absl::Status CheckPlace(const std::string& path, const RunConfig& config) {
+  const std::string description = DescriptionOf(path, config);
+  std::ifstream file(description);
+  if (description.empty() || !file) return absl::OkStatus();
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  if (content == Gpt2Config(config.model)) return absl::OkStatus();
+  return AlreadyExists(description,
+                       ": got a file that describes something else, wanted none where ", path,
+                       " is written; give the weights another folder or name");
+}
 
 absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,
                         const Layout& layout, const float* theta, uint64_t steps) {
-  const std::filesystem::path name(path);
-  if (config.model.kind == "gpt" && name.filename() == "model.safetensors") {
-    const std::string text = Gpt2Config(config.model);
-    LONGWAVE_RETURN_IF_ERROR(WriteFile((name.parent_path() / "config.json").string(), text));
-  }
-  return WriteSafetensors(
+  LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(
       path, manifest, layout, theta,
       {{"format", "pt"},  // the name in torch's own tools, for readers that require it
        {"longwave.preset", config.run.preset},
        {"longwave.model", config.model.kind},
        {"longwave.heads", absl::StrCat(config.model.heads)},
-       {"longwave.steps", absl::StrCat(steps)}});
+       {"longwave.steps", absl::StrCat(steps)}}));
+  const std::string description = DescriptionOf(path, config);
+  if (description.empty()) return absl::OkStatus();
+  return WriteFile(description, Gpt2Config(config.model));
 }
 
 }  // namespace longwave

@@ -11,6 +11,10 @@
 
 namespace longwave {
 
+// Whether WriteModel would replace a config.json that is no model's of this configuration, for a
+// command that writes where its user says: AlreadyExists, with the path.
+absl::Status CheckPlace(const std::string& path, const RunConfig& config);
+
 // Writes the run's model after so many inner steps by WriteSafetensors, with metadata about the
 // model. If the file is called model.safetensors and the model is built in, config.json beside it
 // describes it (Gpt2Config), since transformers want these two names.

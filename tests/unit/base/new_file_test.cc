@@ -64,6 +64,25 @@ TEST_F(NewFileTest, AFolderIsNoFileToWrite) {
   EXPECT_TRUE(std::filesystem::is_empty(root_)) << "nothing is left behind";
 }
 
+TEST_F(NewFileTest, ADeviceIsNoFileToReplace) {
+  const std::string pipe = root_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(WriteFile(pipe, "{}").message(),
+            absl::StrCat("cannot write ", pipe, ": Invalid argument"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST_F(NewFileTest, ALinkStaysAndItsFileIsReplaced) {
+  std::filesystem::create_directories(root_ + "/far");
+  std::ofstream(root_ + "/far/file") << "older";
+  std::filesystem::create_symlink(root_ + "/far/file", root_ + "/link");
+  ASSERT_TRUE(WriteFile(root_ + "/link", "newer").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(root_ + "/link"));
+  std::string content;
+  EXPECT_TRUE(std::getline(std::ifstream(root_ + "/far/file"), content));
+  EXPECT_EQ(content, "newer");
+}
+
 TEST_F(NewFileTest, WhatSomebodyElseHasWrittenBesideItStays) {
   const std::string path = root_ + "/figures.json";
   std::ofstream(path + ".tmp") << "mine";

