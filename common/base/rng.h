@@ -33,9 +33,13 @@ class Rng {
     state_ += count * 0x9e3779b97f4a7c15u;
   }
 
-  // Uniform in [0, bound) for a bound of 1 … 2^32. The bias is below 2^-32 (multiply-shift).
+  // Uniform in [0, bound) for a bound of at least 1: the product of 64 random bits and the bound,
+  // without its lowest part, which no carry is awaited of. The bias of a bound up to 2^32 is below
+  // 2^-32.
   LONGWAVE_HOST_DEVICE constexpr uint64_t Below(uint64_t bound) {
-    return ((Next() >> 32) * bound) >> 32;
+    const uint64_t word = Next(), high = word >> 32, low = word & 0xffffffffu;
+    const uint64_t bound_high = bound >> 32, bound_low = bound & 0xffffffffu;
+    return high * bound_high + (high * bound_low >> 32) + (low * bound_high >> 32);
   }
 
   // Uniform in [0, 1), 53 bits.

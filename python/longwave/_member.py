@@ -42,7 +42,7 @@ def heartbeat_timeout_s(configuration: str) -> float:
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else text.encode()
+    return None if text is None else text.encode(errors="replace")
 
 
 class Member:

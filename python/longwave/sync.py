@@ -264,11 +264,6 @@ class Sync:
         return int(figures.bytes_pushed + figures.bytes_pulled)
 
     @property
-    def waiting_s(self) -> float:
-        """Seconds that the loop has waited for syncs."""
-        return float(self._figures().seconds_syncing)
-
-    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step, by train.* of the run's configuration; the loop's optimizer may have
         another."""
@@ -328,7 +323,8 @@ class Sync:
             self._member.leave(failure)
         except LongwaveError:
             pass
-        self._close()
+        finally:
+            self._close()
 
     def _close(self) -> None:
         self.done = True

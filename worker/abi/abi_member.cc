@@ -131,20 +131,32 @@ absl::Status AbiMember::ReadStart(const lw_arrays& arrays, const KernelOps& ops,
   return ops.wait(exec);
 }
 
-std::vector<float> AbiMember::WholeStart() const {
-  std::vector<float> whole(place_->layout().parameter_count());
+void AbiMember::CopyStart(float* to, uint64_t first) const {
   const float* from = start_.data();
   for (const auto& [begin, end] : own_) {
-    std::copy_n(from, end - begin, whole.data() + begin);
+    std::copy_n(from, end - begin, to + (begin - first));
     from += end - begin;
   }
+}
+
+std::vector<float> AbiMember::WholeStart() const {
+  std::vector<float> whole(place_->layout().parameter_count());
+  CopyStart(whole.data(), 0);
   return whole;
 }
 
 absl::Status AbiMember::Register() {
-  const bool is_whole = start_.size() == place_->layout().parameter_count();
+  // Of the whole model only the rank's own elements are read: the others have no memory.
+  const uint64_t first = own_.empty() ? 0 : own_.front().begin;
+  std::vector<float> gaps;
+  const float* own = start_.data();
+  if (own_.size() > 1) {
+    gaps.resize(own_.back().end - first);
+    CopyStart(gaps.data(), first);
+    own = gaps.data();
+  }
   const absl::Status joined =
-      (is_whole ? place_->Join(start_) : place_->Join(WholeStart())).status();
+      place_->Join({own - first, place_->layout().parameter_count()}).status();
   // All ranks of a node have the coordinator's refusal, and rank 0 asks for its reason.
   if (!absl::IsFailedPrecondition(joined)) return joined;
   std::string finished = place_->EndOfRun() == RunPhase::kFinished ? "y" : "n";

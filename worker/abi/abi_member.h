@@ -82,7 +82,9 @@ class AbiMember final : private TrainingLoop {
   uint64_t StepTokensMax() const;
   absl::Status CheckArrays(const lw_arrays& arrays) const;
   absl::Status ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec);
-  // start_ where the elements lie in the flat array, and zeros elsewhere.
+  // Writes start_ where the elements lie in the flat array, whose element `first` is at `to`.
+  void CopyStart(float* to, uint64_t first) const;
+  // The flat array, with zeros between the rank's own elements.
   std::vector<float> WholeStart() const;
   // OK also, with was_finished_, if the run is finished.
   absl::Status Register();

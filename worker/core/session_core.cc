@@ -113,7 +113,11 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
 void SessionCore::Report(RoundReport report) {
   unanswered_.push_back(std::move(report));
   sealed_ = false;  // true of the replica before
-  if (std::exchange(final_, std::nullopt).has_value()) told_ = false;
+  // An answer that is under way is of the report that this one takes back.
+  if (std::exchange(final_, std::nullopt).has_value()) {
+    told_ = false;
+    sent_wish_ = 0;
+  }
   schedule_.Urge();
 }
 

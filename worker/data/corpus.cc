@@ -68,6 +68,11 @@ absl::StatusOr<std::vector<TokenPiece>> Pieces(const DataSection& data, const st
   std::vector<TokenPiece> pieces;
   if (data.kind == "tokens") {
     for (const std::string& file : files) {
+      // The tokenizer that `longwave.make_tokens` writes beside them may have the size of some.
+      if (file.ends_with(".json")) {
+        return InvalidArgument("data: got ", file, ", wanted files of tokens: a pattern such as '",
+                               path, "/*.bin'");
+      }
       LONGWAVE_ASSIGN_OR_RETURN(TokenPiece piece,
                                 MapTokens(file, data.token_type == "uint32" ? 4 : 2));
       pieces.push_back(std::move(piece));

@@ -49,11 +49,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t held) {
     bytes.resize(begin + kChunk);
     const int got = gzread(file.get(), bytes.data() + begin, kChunk);
     bytes.resize(begin + (got > 0 ? static_cast<size_t>(got) : 0));
+    // A compressed file that ends early reads like one that has ended.
+    int code = Z_OK;
+    const char* const why = gzerror(file.get(), &code);
+    if (got < 0 || (got == 0 && code == Z_BUF_ERROR)) return DataLoss("data: ", path, ": ", why);
     if (got == 0) return bytes;
-    if (got < 0) {
-      int code = 0;
-      return DataLoss("data: ", path, ": ", gzerror(file.get(), &code));
-    }
     if (held + bytes.size() > kCorpusBytesMax) return TooLarge(path);
   }
 }
@@ -135,6 +135,12 @@ absl::Status Images::ReadIdx(const std::string& path, const std::string& bytes) 
 }
 
 absl::Status Images::ReadCifar(const std::string& path, const std::string& bytes) {
+  if (bytes.size() % (kCifarPixels + 1) == 0 && bytes.size() % (kCifarPixels + 2) == 0 &&
+      !bytes.empty()) {
+    return Unfit(path, absl::StrCat("got ", bytes.size(),
+                                    " bytes, which fit the records of CIFAR-10 and of CIFAR-100; "
+                                    "wanted files that fit one of them"));
+  }
   // CIFAR-100's records have a coarse label before the fine one.
   const size_t labels = bytes.size() % (kCifarPixels + 1) == 0 ? 1 : 2;
   const size_t record = kCifarPixels + labels;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/checkpoint/checkpoint_parts.h"
@@ -114,7 +115,10 @@ absl::StatusOr<std::optional<FoundCheckpoint>> CheckpointKeeper::Last() {
   absl::StatusOr<std::optional<FoundCheckpoint>> found =
       ReadPartOfLast(*place_.files, place_.path, owner_.run, owner_.name, owner_.worker,
                      *owner_.layout, owner_.node == nullptr ? NodeRank{} : owner_.node->rank());
-  const absl::Status agreed = agree(found.status());
+  // The part of one rank alone may be missing, of a checkpoint that is stale: then there is none.
+  const bool is_absent = found.ok() && !found->has_value();
+  const absl::Status agreed = agree(is_absent ? NotFound("no checkpoint") : found.status());
+  if (is_absent) return std::nullopt;
   if (found.ok() && !agreed.ok()) found = agreed;
   if (found.ok() || absl::IsFailedPrecondition(found.status()) ||
       absl::IsUnavailable(found.status())) {

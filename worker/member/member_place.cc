@@ -57,6 +57,9 @@ absl::StatusOr<WorkerSecurity> OpenSecurity(const MemberPlaceOptions& options) {
   return security;
 }
 
+// The other ranks wait while one draws or reads the first weights again.
+constexpr uint64_t kParametersDrawnPerSecond = 20'000'000;
+
 class MemberPlaceImpl final : public MemberPlace {
  public:
   MemberPlaceImpl(MemberPlaceOptions options, StopSignal* stop, Layout layout,
@@ -70,7 +73,8 @@ class MemberPlaceImpl final : public MemberPlace {
         security_(std::move(security)) {
     if (options_.link != nullptr) {
       node_.emplace(options_.link, &layout_, stop_,
-                    absl::Seconds(options_.config.cluster.heartbeat_timeout_s),
+                    absl::Seconds(options_.config.cluster.heartbeat_timeout_s) +
+                        absl::Seconds(layout_.parameter_count() / kParametersDrawnPerSecond),
                     options_.metrics == nullptr
                         ? nullptr
                         : &options_.metrics->histogram("longwave_worker_meeting_seconds"));

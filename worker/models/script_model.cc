@@ -30,7 +30,7 @@ bool IsTied(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 struct ScriptModel::Module {
-  struct Buffer {
+  struct Kept {
     std::string name;
     at::Tensor tensor;
     uint32_t version;  // LibTorch counts a tensor's changes in place
@@ -38,7 +38,7 @@ struct ScriptModel::Module {
 
   torch::jit::Module module;
   std::vector<std::vector<at::Tensor>> parameters;  // for each tensor of the manifest, tied ones
-  std::vector<Buffer> buffers;
+  std::vector<Kept> kept;                           // frozen parameters, then buffers
 };
 
 ScriptModel::ScriptModel() : module_(std::make_unique<Module>()) {}
@@ -74,7 +74,10 @@ absl::Status ScriptModel::TakeParameters() {
     return InvalidArgument("model.file: ", path_, ": got ", got, ", wanted ", wanted);
   };
   for (const auto& [name, tensor] : module_->module.named_parameters()) {
-    if (!tensor.requires_grad()) continue;
+    if (!tensor.requires_grad()) {
+      module_->kept.push_back({name, tensor, static_cast<uint32_t>(tensor._version())});
+      continue;
+    }
     if (tensor.scalar_type() != at::kFloat || tensor.layout() != at::kStrided) {
       return refuse(absl::StrCat("parameter ", name, " of ", c10::toString(tensor.scalar_type())),
                     "dense parameters of fp32");
@@ -97,7 +100,7 @@ absl::Status ScriptModel::TakeParameters() {
   if (manifest_.tensors.empty())
     return refuse("no parameter that requires a gradient", "what is to be trained");
   for (const auto& [name, tensor] : module_->module.named_buffers())
-    module_->buffers.push_back({name, tensor, static_cast<uint32_t>(tensor._version())});
+    module_->kept.push_back({name, tensor, static_cast<uint32_t>(tensor._version())});
   return Validate(manifest_);
 }
 
@@ -112,16 +115,30 @@ void ScriptModel::Bind(size_t index, const at::Tensor& parameter) {
   }
 }
 
+// A module may also put another tensor in the place of one.
+void ScriptModel::CheckKept() const {
+  auto kept = module_->kept.begin();
+  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
+    if (kept != module_->kept.end() && kept->tensor.is_same(tensor) &&
+        tensor._version() == kept->version) {
+      ++kept;
+      return;
+    }
+    throw std::runtime_error(absl::StrCat(
+        "model.file: ", path_, ": forward changes ", name,
+        ", of which each replica would have its own; wanted a model whose buffers and frozen "
+        "parameters stay, such as one with GroupNorm in place of BatchNorm"));
+  };
+  for (const auto& [name, tensor] : module_->module.named_parameters()) {
+    if (!tensor.requires_grad()) check(name, tensor);
+  }
+  for (const auto& [name, tensor] : module_->module.named_buffers()) check(name, tensor);
+}
+
 at::Tensor ScriptModel::Loss(const at::Tensor& inputs, const at::Tensor& targets) {
   module_->module.train(at::GradMode::is_enabled());
   const c10::IValue result = module_->module.forward({inputs, targets});
-  for (const Module::Buffer& buffer : module_->buffers) {
-    if (buffer.tensor._version() == buffer.version) continue;
-    throw std::runtime_error(absl::StrCat(
-        "model.file: ", path_, ": forward changes the buffer ", buffer.name,
-        ", of which each replica would have its own; wanted a model without, such as one with "
-        "GroupNorm in place of BatchNorm"));
-  }
+  CheckKept();
   if (!result.isTensor() || result.toTensor().numel() != 1 ||
       !result.toTensor().is_floating_point()) {
     throw std::runtime_error(absl::StrCat(

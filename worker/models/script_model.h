@@ -37,13 +37,14 @@ class ScriptModel {
 
   // A scalar. Training mode if gradients are enabled, else evaluation mode. Throws LibTorch's
   // exceptions, and std::runtime_error if the loss is no floating-point scalar, or forward has
-  // changed a buffer, of which each replica would have its own.
+  // changed a buffer or a frozen parameter, of which each replica would have its own.
   at::Tensor Loss(const at::Tensor& inputs, const at::Tensor& targets);
 
  private:
   struct Module;
   ScriptModel();
   absl::Status TakeParameters();
+  void CheckKept() const;
 
   std::string path_;
   std::unique_ptr<Module> module_;

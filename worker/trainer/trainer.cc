@@ -205,7 +205,8 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
     sum += *loss;
     right += parts_.replica->right();
   }
-  if (config_.data.kind == "images") {
+  // A model of a file gives its loss alone.
+  if (config_.data.kind == "images" && config_.model.kind != "file") {
     Log(LogLevel::kInfo,
         absl::StrCat("validation accuracy ", 100.0 * right / count / config_.train.batch, " %"));
   }

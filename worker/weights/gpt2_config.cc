@@ -38,6 +38,9 @@ nlohmann::ordered_json OfAll() {
 // The properties that affect the model's results.
 constexpr const char* kComputes[] = {"model_type", "n_inner", "activation_function",
                                      "layer_norm_epsilon"};
+// Likewise, where transformers leave out the usual values.
+constexpr const char* kMayComputeOtherwise[] = {"tie_word_embeddings", "scale_attn_weights",
+                                                "scale_attn_by_inverse_layer_idx"};
 
 struct Size {
   const char* name;  // transformers'
@@ -71,11 +74,13 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder) {
   const auto unfit = [&](const std::string& why) { return InvalidArgument(path, ": ", why); };
   if (!config.is_object()) return unfit("it is no JSON object");
   const nlohmann::json wanted = OfAll();
-  for (const char* name : kComputes) {
-    const nlohmann::json got = config.value(name, nlohmann::json());
-    if (got != wanted[name])
-      return unfit(absl::StrCat(name, ": got ", got.dump(), ", wanted ", wanted[name].dump()));
-  }
+  const auto check = [&](const char* name, const nlohmann::json& if_absent) {
+    const nlohmann::json got = config.value(name, if_absent);
+    if (got == wanted[name]) return absl::OkStatus();
+    return unfit(absl::StrCat(name, ": got ", got.dump(), ", wanted ", wanted[name].dump()));
+  };
+  for (const char* name : kComputes) LONGWAVE_RETURN_IF_ERROR(check(name, nlohmann::json()));
+  for (const char* name : kMayComputeOtherwise) LONGWAVE_RETURN_IF_ERROR(check(name, wanted[name]));
   std::string model = "kind: gpt";
   for (const Size& size : kSizes) {
     const nlohmann::json got = config.value(size.name, nlohmann::json());

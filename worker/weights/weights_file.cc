@@ -3,6 +3,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -39,6 +40,15 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
   const nlohmann::json header = ParseShallowJson(text);
   if (!file || !header.is_object()) return Unfit(path, "its safetensors header is not whole");
 
+  if (const size_t tensors = header.size() - header.count("__metadata__");
+      tensors != manifest.tensors.size()) {
+    return Unfit(path, absl::StrCat("got ", tensors, " tensors, wanted the ",
+                                    manifest.tensors.size(), " of the model"));
+  }
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) return Unfit(path, error.message());
+
   std::vector<float> flat(layout.parameter_count());
   for (size_t i = 0; i < manifest.tensors.size(); ++i) {
     const TensorSpec& tensor = manifest.tensors[i];
@@ -51,6 +61,7 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
                       found->value("shape", nlohmann::json()) == wanted["shape"] &&
                       offsets != found->end() && offsets->is_array() && offsets->size() == 2 &&
                       (*offsets)[0].is_number_unsigned() && (*offsets)[1].is_number_unsigned() &&
+                      (*offsets)[0].get<uint64_t>() <= file_bytes &&
                       (*offsets)[1].get<uint64_t>() - (*offsets)[0].get<uint64_t>() == bytes;
     if (!fits) {
       return Unfit(path, absl::StrCat("tensor ", tensor.name, ": got ", found->dump(), ", wanted ",

@@ -82,8 +82,8 @@ typedef struct lw_node {
   uint32_t ranks; /* 1 to 64 */
   void* context;
   /* Fills `all` with `mine` of each rank, by rank: ranks times `bytes`. Called inside other calls,
-   * by all ranks in the same order; inside lw_join and lw_begin on another thread than the
-   * caller's, which waits. seconds: how long the others may take. Nonzero: a rank has ended or is
+   * by all ranks in the same order; inside lw_begin on another thread than the caller's, which
+   * waits. seconds: how long the others may take. Nonzero: a rank has ended or is
    * late; the member's call then fails with LW_UNAVAILABLE. */
   int (*all_gather)(void* context, const void* mine, size_t bytes, void* all, double seconds);
 } lw_node;

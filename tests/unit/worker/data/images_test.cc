@@ -136,6 +136,25 @@ TEST_F(ImageFiles, OfCifarHaveTheirLabelBefore) {
   EXPECT_THAT(hundred->ValidationBatch(0, 1, 1)->targets, ElementsAre(0x43));
 }
 
+// A file that a download has cut short.
+TEST_F(ImageFiles, OfGzipAreWhole) {
+  model_ = {.kind = "resnet", .channels = 3, .image_size = 32, .classes = 10};
+  std::string records;
+  for (int i = 0; i < 4; ++i) records += "\x03" + std::string(3072, static_cast<char>(i));
+  WriteGz("batch.bin.gz", records);
+  data_.path = folder_ + "/batch.bin.gz";
+  ASSERT_TRUE(Images::Load(data_, model_).ok());
+  std::filesystem::resize_file(data_.path, std::filesystem::file_size(data_.path) - 8);
+  EXPECT_THAT(LoadError(), HasSubstr("batch.bin.gz: "));
+}
+
+TEST_F(ImageFiles, ThatFitBothKindsOfCifarAreRefused) {
+  model_ = {.kind = "resnet", .channels = 3, .image_size = 32, .classes = 100};
+  Write("train.bin", std::string(3073 * 3074, '\0'));
+  data_.path = folder_ + "/train.bin";
+  EXPECT_THAT(LoadError(), HasSubstr("fit the records of CIFAR-10 and of CIFAR-100"));
+}
+
 TEST_F(ImageFiles, ThatAreTogetherMoreThanAWorkerHoldsAreRefused) {
   model_ = {.kind = "resnet", .channels = 3, .image_size = 32, .classes = 10};
   Write("batch_1.bin", "\x03" + std::string(3072, '\x7f'));

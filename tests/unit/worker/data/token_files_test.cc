@@ -115,6 +115,13 @@ TEST_F(TokenFiles, ATokenOutOfTheVocabularyIsRefusedWithItsPlace) {
                                        "(256)"));
 }
 
+TEST_F(TokenFiles, AreNotWhatLiesBesideThem) {
+  Write<uint16_t>("a.bin", {1, 2, 3, 4, 5, 6, 7, 8});
+  Write<uint8_t>("tokenizer.json", std::vector<uint8_t>(64, '{'));
+  EXPECT_EQ(LoadError(), "data: got " + folder_ + "/tokenizer.json, wanted files of tokens: a " +
+                             "pattern such as '" + folder_ + "/*.bin'");
+}
+
 TEST_F(TokenFiles, AreRefusedWhereTheyAreNotWhole) {
   Write<uint8_t>("a.bin", {1, 2, 3});
   EXPECT_EQ(LoadError(), "data: " + folder_ +

@@ -304,6 +304,28 @@ TEST_F(SessionTest, AFinalReportThatWasAnsweredLeavesTimeForWhatIsLeftToDo) {
   EXPECT_EQ(session->ended(), absl::OkStatus());
 }
 
+TEST(SessionCoreTest, AReportTakesBackTheFinalOneThatIsUnderWay) {
+  absl::Time now = absl::UnixEpoch();
+  SessionCore core(RegisterWorker{.name = "a"}, absl::Seconds(1), now);
+  const auto next = [&] {
+    now = std::max(now, core.due_at());
+    return core.Due(now);
+  };
+  ASSERT_TRUE(std::holds_alternative<RegisterWorker>(next()));
+  core.Take(absl::StatusOr<uint32_t>(3), now);
+  core.Finish({});
+  ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
+  core.Report({.round = 9});
+  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  EXPECT_FALSE(core.told());
+  ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
+  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  core.Finish({});
+  ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
+  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  EXPECT_TRUE(core.told());
+}
+
 TEST_F(SessionTest, FailTellsTheReason) {
   const auto session = Join();
   session->Fail("worker-3: the loss is nan");

@@ -186,9 +186,34 @@ def forward(self, inputs, targets):
     return (self.scale * self.w).sum()
 )"));
   EXPECT_EQ(*replica->Loss(Counting()), 3);
+  EXPECT_THAT(
+      replica->ForwardBackward(Counting()).status().message(),
+      HasSubstr("forward changes steps, of which each replica would have its own; wanted "));
+}
+
+TEST_F(ScriptModelTest, ABufferIsNotReplaced) {
+  Add("w", at::ones({1}));
+  module_.register_buffer("steps", at::zeros({1}));
+  const auto replica = MakeReplica(1, Save(R"(
+def forward(self, inputs, targets):
+    self.steps = self.steps + 1
+    return self.w.sum()
+)"));
   EXPECT_THAT(replica->ForwardBackward(Counting()).status().message(),
-              HasSubstr("forward changes the buffer steps, of which each replica would have its "
-                        "own; wanted a model without"));
+              HasSubstr("forward changes steps"));
+}
+
+TEST_F(ScriptModelTest, AFrozenParameterMustStay) {
+  Add("w", at::ones({1}));
+  module_.register_parameter("average", at::ones({1}), /*is_buffer=*/false);
+  module_.attr("average").toTensor().set_requires_grad(false);
+  const auto replica = MakeReplica(1, Save(R"(
+def forward(self, inputs, targets):
+    self.average.mul_(0.9)
+    return self.w.sum()
+)"));
+  EXPECT_THAT(replica->ForwardBackward(Counting()).status().message(),
+              HasSubstr("forward changes average"));
 }
 
 TEST_F(ScriptModelTest, LossIsOneNumber) {

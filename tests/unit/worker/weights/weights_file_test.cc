@@ -52,6 +52,33 @@ TEST_F(WeightsFileTest, RefusesAnotherModelsByTensor) {
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("tensor weight: got "));
 }
 
+TEST_F(WeightsFileTest, RefusesAModelThatHasMore) {
+  const Manifest fewer{{{"bias", {3}}}};
+  const auto layout = Layout::Create(fewer, {});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_THAT(std::string(ReadWeights(path_, fewer, *layout).status().message()),
+              HasSubstr("got 2 tensors, wanted the 1 of the model"));
+}
+
+// 2^64 - 8 - size is the beginning of the file itself.
+TEST_F(WeightsFileTest, RefusesOffsetsThatWrapAround) {
+  const Manifest one{{{"bias", {3}}}};
+  const auto layout = Layout::Create(one, {});
+  ASSERT_TRUE(layout.ok());
+  std::string header(128, ' ');
+  const uint64_t begin = uint64_t{0} - 8 - header.size();
+  const std::string text =
+      absl::StrCat(R"({"bias": {"dtype": "F32", "shape": [3], "data_offsets": [)", begin, ", ",
+                   begin + 12, "]}}");
+  header.replace(0, text.size(), text);
+  const uint64_t size = header.size();
+  std::ofstream file(path_, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(&size), sizeof(size)) << header;
+  file.close();
+  EXPECT_THAT(std::string(ReadWeights(path_, one, *layout).status().message()),
+              HasSubstr("tensor bias: got "));
+}
+
 TEST_F(WeightsFileTest, RefusesWhatIsNoSuchFile) {
   EXPECT_EQ(ReadWeights(folder_ + "/nowhere", manifest_, *layout_).status().code(),
             absl::StatusCode::kNotFound);
@@ -66,7 +93,7 @@ TEST_F(WeightsFileTest, RefusesWhatIsNoSuchFile) {
 TEST_F(WeightsFileTest, RefusesAHeaderThatIsNestedBeyondAnyStack) {
   const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
   for (const std::string& tensor : {deep, "{\"dtype\": \"F32\", \"shape\": " + deep + "}"}) {
-    const std::string header = "{\"bias\": " + tensor + "}";
+    const std::string header = "{\"bias\": " + tensor + ", \"weight\": {}}";
     const uint64_t size = header.size();
     std::ofstream file(path_, std::ios::binary | std::ios::trunc);
     file.write(reinterpret_cast<const char*>(&size), sizeof(size)) << header;

@@ -73,6 +73,25 @@ TEST_F(WriteModelTest, WritesNothingBesideAFileOfAnotherName) {
               HasSubstr("config.json, which describes the weights; wanted the folder of a run"));
 }
 
+TEST_F(WriteModelTest, WhatIsLeftOutIsTheUsual) {
+  nlohmann::json config = nlohmann::json::parse(Gpt2Config(config_.model));
+  config.erase("tie_word_embeddings");
+  std::ofstream(folder_ / "config.json") << config;
+  EXPECT_TRUE(ReadGpt2Config(folder_).ok());
+  EXPECT_THAT(Refusal("tie_word_embeddings", false), HasSubstr("got false, wanted true"));
+  EXPECT_THAT(Refusal("scale_attn_weights", false), HasSubstr("got false, wanted true"));
+}
+
+TEST_F(WriteModelTest, ADescriptionOfSomethingElseIsNotReplacedUnnoticed) {
+  const std::string place = (folder_ / "model.safetensors").string();
+  EXPECT_TRUE(CheckPlace(place, config_).ok());
+  Write("model.safetensors");
+  EXPECT_TRUE(CheckPlace(place, config_).ok()) << "its own is written again";
+  std::ofstream(folder_ / "config.json") << R"({"name": "of a web page"})";
+  EXPECT_EQ(CheckPlace(place, config_).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(CheckPlace((folder_ / "other.safetensors").string(), config_).ok());
+}
+
 TEST_F(WriteModelTest, OtherModelsAreRefusedByWhatTheyCompute) {
   EXPECT_THAT(Refusal("vocab_size", -1), HasSubstr("vocab_size: got -1, wanted a whole number"));
   EXPECT_THAT(Refusal("activation_function", "gelu_new"),
