@@ -34,14 +34,6 @@ absl::Status CheckSegment(absl::string_view op, const Layout& layout, uint32_t s
                          layout.segments().size());
 }
 
-absl::Status CheckSignal(absl::string_view op, const Signal& signal) {
-  if (signal.type == ElementType::kFp32 || signal.type == ElementType::kBf16) {
-    return absl::OkStatus();
-  }
-  return InvalidArgument(op, ": unknown element type ", static_cast<int>(signal.type),
-                         " of the signal");
-}
-
 absl::Status CheckTransform(absl::string_view op, Transform transform) {
   if (transform == Transform::kNone || transform == Transform::kDct) return absl::OkStatus();
   return InvalidArgument(op, ": unknown transform ", static_cast<int>(transform));
@@ -77,7 +69,6 @@ absl::Status CheckArgs(const EncodeArgs& args) {
                                                     {"momentum", args.momentum},
                                                     {"payload layout", args.payload_layout},
                                                     {"report", args.report}}));
-  LONGWAVE_RETURN_IF_ERROR(CheckSignal("encode", args.signal));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform("encode", args.transform));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "beta", args.beta));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "alpha", args.alpha));
@@ -120,7 +111,6 @@ absl::Status CheckArgs(const DecodeUpdateArgs& args) {
     default:
       return InvalidArgument(kOp, ": unknown update rule ", static_cast<int>(args.update));
   }
-  LONGWAVE_RETURN_IF_ERROR(CheckSignal(kOp, args.signal));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform(kOp, args.transform));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "eta", args.eta));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "mu", args.mu));
@@ -133,11 +123,12 @@ absl::Status CheckArgs(const HashArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckPointers(
       "hash", {{"layout", args.layout}, {"theta", args.theta}, {"hashes", args.hashes.data()}}));
   const size_t segments = args.layout->segments().size();
-  if (args.segment_begin < segments && args.hashes.size() <= segments - args.segment_begin) {
+  if (!args.hashes.empty() && args.segment_begin < segments &&
+      args.hashes.size() <= segments - args.segment_begin) {
     return absl::OkStatus();
   }
-  return InvalidArgument("hash: ", args.hashes.size(), " segments from ", args.segment_begin,
-                         " of a layout that has ", segments);
+  return InvalidArgument("hash: got ", args.hashes.size(), " segments from ", args.segment_begin,
+                         ", wanted at least one of the ", segments, " of the layout");
 }
 
 absl::Status CheckArgs(const AdamWArgs& args) {

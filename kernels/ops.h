@@ -29,16 +29,13 @@ struct Exec {
   const void* owner = nullptr;
 };
 
-enum class ElementType : uint8_t { kFp32 = 0, kBf16 = 1 };
-
 // A worker's signal, as a difference of two flat arrays or a scaled one: s = scale · (a − b), or
-// scale · a if b is null, each operation rounded to fp32. a, b: of `type`,
+// scale · a if b is null, each operation rounded to fp32. a, b:
 // [Layout::parameter_count()].
 struct Signal {
-  const void* a = nullptr;
-  const void* b = nullptr;
+  const float* a = nullptr;
+  const float* b = nullptr;
   float scale = 1.0f;
-  ElementType type = ElementType::kFp32;
 };
 
 // Encodings under way at the same time: one is copied and sent while the next runs.

@@ -194,9 +194,7 @@ inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
   if (args.plans == nullptr) {
     sums = AddMomentum<true>(n, args.beta, args.momentum, args.next_momentum, sum, work);
   } else {
-    const Ahead ahead = WithElements(args.signal, 0, [&](const auto& elements) {
-      return AheadOf(args.next, elements.a, elements.b, work.x);
-    });
+    const Ahead ahead = AheadOf(args.next, args.signal.a, args.signal.b, work.x);
     ForwardAny(*args.plans, ahead, work.x, work.y);
     for (uint32_t i = n; i < RoundUp(n, 64); ++i) work.x[i] = 0;
     sums = AddMomentum<false>(n, args.beta, args.momentum, args.next_momentum, sum, work);
@@ -212,10 +210,8 @@ inline TileSums Accumulate(const AccumulateArgs& args, TileWork& work) {
                         [&](const auto& elements) { return AccumulateRun(args, elements, work); });
   }
   if (args.plans != nullptr && IsFull(args.place) && IsShape(*args.plans, 64, 64)) {
+    const Ahead ahead = AheadOf(args.next, args.signal.a, args.signal.b, work.x);
     return WithElements(args.signal, args.place.offset, [&](const auto& elements) {
-      const Ahead ahead = WithElements(args.signal, 0, [&](const auto& elements0) {
-        return AheadOf(args.next, elements0.a, elements0.b, work.x);
-      });
       return Accumulate64(args, elements, ahead, work);
     });
   }

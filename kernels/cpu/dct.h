@@ -25,14 +25,13 @@ LONGWAVE_SIMD Ahead NothingAhead(const float* data) {
 
 // Prefetches elements of the tile at `next`; nothing unless its rows are those of a 64 × 64 tile or
 // a run.
-template <class Element>
-LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Element* b,
+LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const float* a, const float* b,
                             const float* data) {
   if (next.rows != 64 && SizeOf(next) != kTileSizeMax) return NothingAhead(data);
   const uint64_t stride = next.rows == 1 ? 64 : next.row_stride;
   return {reinterpret_cast<const char*>(a + next.offset),
           b == nullptr ? nullptr : reinterpret_cast<const char*>(b + next.offset),
-          stride * sizeof(Element), 16 * sizeof(Element)};
+          stride * sizeof(float), 16 * sizeof(float)};
 }
 
 template <uint32_t kRows, uint32_t kCols>

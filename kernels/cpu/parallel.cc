@@ -64,15 +64,6 @@ struct Job {
 // never wait for each other and a body may start jobs.
 class Pool {
  public:
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
   void Run(Job& job) {
     const uint32_t helpers = job.wanted;
     {
@@ -107,8 +98,7 @@ class Pool {
   void Help() {
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return stopping_ || first_ != nullptr; });
-      if (stopping_) return;
+      wake_.wait(lock, [this] { return first_ != nullptr; });
       Job& job = *first_;
       ++job.running;
       if (--job.wanted == 0) Remove(job);
@@ -124,12 +114,12 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_;
   Job* first_ = nullptr;
-  bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
 
+// Never destroyed: a forked child that exits has no helpers, whose end its destructor would await.
 Pool& SharedPool() {
-  static Pool pool;
+  static Pool& pool = *new Pool;
   return pool;
 }
 

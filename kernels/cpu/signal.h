@@ -5,48 +5,31 @@
 #include "kernels/cpu/sums.h"
 #include "kernels/cpu/tile_math.h"
 
-// Reading a worker's signal: s = scale · (a − b) or scale · a, of fp32 or bf16 arrays.
+// Reading a worker's signal: s = scale · (a − b) or scale · a.
 
 namespace longwave::cpu {
 namespace {
 
-struct Fp32 {
-  using Element = float;
-  static LONGWAVE_SIMD V Get(const float* from) { return Load(from); }
-  static LONGWAVE_SIMD V GetPart(const float* from, uint32_t count) {
-    return LoadPart(from, count);
-  }
-};
-
-struct Bf16 {
-  using Element = uint16_t;
-  static LONGWAVE_SIMD V Get(const uint16_t* from) { return LoadBf16(from); }
-  static LONGWAVE_SIMD V GetPart(const uint16_t* from, uint32_t count) {
-    return LoadBf16Part(from, count);
-  }
-};
-
 // The signal from a flat offset on.
-template <class Type, bool kDifference>
+template <bool kDifference>
 struct Elements {
-  using Element = typename Type::Element;
-  const Element* a;
-  const Element* b;
+  const float* a;
+  const float* b;
   V scale;
 
   Elements(const TileSignal& signal, uint64_t offset)
-      : a(static_cast<const Element*>(signal.a) + offset),
-        b(kDifference ? static_cast<const Element*>(signal.b) + offset : nullptr),
+      : a(signal.a + offset),
+        b(kDifference ? signal.b + offset : nullptr),
         scale(Broadcast(signal.scale)) {}
 
   LONGWAVE_SIMD V At(uint64_t i) const {
-    V s = Type::Get(a + i);
-    if constexpr (kDifference) s = Sub(s, Type::Get(b + i));
+    V s = Load(a + i);
+    if constexpr (kDifference) s = Sub(s, Load(b + i));
     return Mul(scale, s);
   }
   LONGWAVE_SIMD V PartAt(uint64_t i, uint32_t count) const {
-    V s = Type::GetPart(a + i, count);
-    if constexpr (kDifference) s = Sub(s, Type::GetPart(b + i, count));
+    V s = LoadPart(a + i, count);
+    if constexpr (kDifference) s = Sub(s, LoadPart(b + i, count));
     return Mul(scale, s);
   }
   // Prefetches the elements of another tile, `distance` further on.
@@ -59,12 +42,8 @@ struct Elements {
 // f(Elements of the signal's kind).
 template <class F>
 LONGWAVE_SIMD auto WithElements(const TileSignal& signal, uint64_t offset, const F& f) {
-  if (signal.is_bf16) {
-    return signal.b == nullptr ? f(Elements<Bf16, false>(signal, offset))
-                               : f(Elements<Bf16, true>(signal, offset));
-  }
-  return signal.b == nullptr ? f(Elements<Fp32, false>(signal, offset))
-                             : f(Elements<Fp32, true>(signal, offset));
+  return signal.b == nullptr ? f(Elements<false>(signal, offset))
+                             : f(Elements<true>(signal, offset));
 }
 
 // out[rows, cols] ← the tile's signal, zero for padding, and zeros up to a multiple of 64. Returns

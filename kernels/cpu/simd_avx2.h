@@ -38,11 +38,6 @@ LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
-LONGWAVE_SIMD V LoadBf16Part(const uint16_t* from, uint32_t count) {
-  uint16_t whole[kLanes] = {};
-  for (uint32_t i = 0; i < count; ++i) whole[i] = from[i];
-  return LoadBf16(whole);
-}
 
 LONGWAVE_SIMD V Broadcast(float x) { return _mm256_set1_ps(x); }
 LONGWAVE_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
@@ -55,9 +50,6 @@ LONGWAVE_SIMD V Reverse(V v) {
 }
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
-}
-LONGWAVE_SIMD uint32_t MaskAbove(V a, V b) {
-  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
 }
 
 LONGWAVE_SIMD VI LoadI(const uint32_t* from) {

@@ -37,10 +37,6 @@ LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
   const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
-LONGWAVE_SIMD V LoadBf16Part(const uint16_t* from, uint32_t count) {
-  const __m256i half = _mm256_maskz_loadu_epi16(FirstLanes(count), from);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-}
 
 LONGWAVE_SIMD V Broadcast(float x) { return _mm512_set1_ps(x); }
 LONGWAVE_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
@@ -55,7 +51,6 @@ LONGWAVE_SIMD V Reverse(V v) {
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
 }
-LONGWAVE_SIMD uint32_t MaskAbove(V a, V b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 
 LONGWAVE_SIMD VI LoadI(const uint32_t* from) { return _mm512_loadu_si512(from); }
 LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) { _mm512_storeu_si512(to, v); }

@@ -37,14 +37,13 @@ LONGWAVE_SIMD void StorePart(float* to, V v, uint32_t count) {
 }
 LONGWAVE_SIMD V AsFloat(VI v) { return reinterpret_cast<V>(v); }
 LONGWAVE_SIMD VI AsInt(V v) { return reinterpret_cast<VI>(v); }
-LONGWAVE_SIMD V LoadBf16Part(const uint16_t* from, uint32_t count) {
+LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
   VI bits = {};
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
     bits[i] = static_cast<int32_t>(static_cast<uint32_t>(from[i]) << 16);
   }
   return AsFloat(bits);
 }
-LONGWAVE_SIMD V LoadBf16(const uint16_t* from) { return LoadBf16Part(from, kLanes); }
 
 LONGWAVE_SIMD V Broadcast(float x) { return V{x, x, x, x}; }
 LONGWAVE_SIMD V Add(V a, V b) { return a + b; }
@@ -63,7 +62,6 @@ LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
 LONGWAVE_SIMD uint32_t MaskOf(VI v) {  // of lanes that are 0 or −1
   return static_cast<uint32_t>((v[0] & 1) | (v[1] & 2) | (v[2] & 4) | (v[3] & 8));
 }
-LONGWAVE_SIMD uint32_t MaskAbove(V a, V b) { return MaskOf(a > b); }
 
 LONGWAVE_SIMD VI LoadI(const uint32_t* from) {
   VI v;

@@ -38,12 +38,11 @@ struct TilePlans {
 // The values of ops.h's UpdateKind, in its order.
 enum class UpdateRule : uint8_t { kSgd, kSign, kNesterov, kInner, kLocal };
 
-// s = scale · (a − b), or scale · a if b is null; a and b fp32 or bf16.
+// s = scale · (a − b), or scale · a if b is null.
 struct TileSignal {
-  const void* a;
-  const void* b;
+  const float* a;
+  const float* b;
   float scale;
-  bool is_bf16;
 };
 
 struct UpdateStep {

@@ -23,9 +23,7 @@ inline TilePlans PlansOf(const Tile& tile, DctDirection direction) {
           DctNorm(tile.rows, tile.cols), AllRotations(), nullptr};
 }
 
-inline TileSignal SignalOf(const Signal& signal) {
-  return {signal.a, signal.b, signal.scale, signal.type == ElementType::kBf16};
-}
+inline TileSignal SignalOf(const Signal& signal) { return {signal.a, signal.b, signal.scale}; }
 
 // The values that all tiles of a call share.
 struct TileContext {

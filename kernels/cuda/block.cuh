@@ -148,18 +148,10 @@ __device__ uint32_t BlockCount(uint32_t value, uint32_t step, Exchange<kThreads>
   return sum;
 }
 
-// Element `at` of an array of fp32 or bf16.
-__device__ inline float LoadElement(const void* array, bool is_bf16, uint64_t at) {
-  if (!is_bf16) return static_cast<const float*>(array)[at];
-  return __uint_as_float(static_cast<uint32_t>(static_cast<const uint16_t*>(array)[at]) << 16);
-}
-
 // scale · (a − b), or scale · a.
-__device__ inline float SignalAt(const SignalJob& signal, uint64_t at) {
-  const float x = LoadElement(signal.a, signal.is_bf16, at);
-  return __fmul_rn(signal.scale, signal.b == nullptr
-                                     ? x
-                                     : __fsub_rn(x, LoadElement(signal.b, signal.is_bf16, at)));
+__device__ inline float SignalAt(const Signal& signal, uint64_t at) {
+  const float x = signal.a[at];
+  return __fmul_rn(signal.scale, signal.b == nullptr ? x : __fsub_rn(x, signal.b[at]));
 }
 
 __device__ inline double Square(float x) { return static_cast<double>(x) * static_cast<double>(x); }

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/base/errors.h"
+#include "common/base/status_macros.h"
 #include "kernels/cuda/buffers.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
@@ -47,6 +48,21 @@ absl::Status Wait(const Exec& exec) {
   return Prefixed("wait", LONGWAVE_CUDA_STATUS(cudaStreamSynchronize(StreamOf(exec))));
 }
 
+// Whether the build has code for the current device. LONGWAVE_CUDA_OLDEST: major and minor number
+// of the oldest architecture that it was compiled for.
+absl::Status CheckCapability() {
+  int device = 0, major = 0, minor = 0;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (10 * major + minor >= LONGWAVE_CUDA_OLDEST) return absl::OkStatus();
+  return Unavailable("the GPU has compute capability ", major, ".", minor, ", wanted at least ",
+                     LONGWAVE_CUDA_OLDEST / 10, ".", LONGWAVE_CUDA_OLDEST % 10,
+                     ", for which this build was compiled");
+}
+
 }  // namespace
 
 absl::StatusOr<const KernelOps*> Ops() {
@@ -57,6 +73,7 @@ absl::StatusOr<const KernelOps*> Ops() {
     return Unavailable("no CUDA device: ",
                        error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error));
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckCapability());
   static const KernelOps ops = {"cuda", Encode,   Finish,  Restore, DecodeUpdate, Hash,
                                 Copy,   Allocate, Release, Wait,    AdamW,        SquareSum,
                                 Scale,  Blend,    Memory,  true};

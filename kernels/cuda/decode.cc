@@ -62,8 +62,7 @@ absl::Status DecodeUpdateTiles(Workspace& workspace, cudaStream_t stream,
   job.velocity = args.velocity;
   job.gradient = args.gradient;
   job.momentum = args.momentum;
-  job.signal = {args.signal.a, args.signal.b, args.signal.scale,
-                args.signal.type == ElementType::kBf16};
+  job.signal = args.signal;
   const DctPlanView* plans = nullptr;
   if (args.transform == Transform::kDct) {
     LONGWAVE_ASSIGN_OR_RETURN(plans, workspace.tables.PlansOf(*args.layout));

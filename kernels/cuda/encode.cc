@@ -67,9 +67,11 @@ absl::Status LaunchTiles(Workspace& workspace, cudaStream_t stream, const Encode
       job.tiles.first = first;
       job.tiles.count = count;
       job.spectrum = nullptr;
-      if (fft) LONGWAVE_RETURN_IF_ERROR(RunFft(workspace, stream, job));
+      // Without memory for a plan the kernel goes by stages; a fault of the device shows at its
+      // start.
+      if (fft && !RunFft(workspace, stream, job).ok()) job.spectrum = nullptr;
       LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(kernel, job, stream));
-      if (fft) {
+      if (fft && workspace.spectra_used != nullptr) {
         LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(workspace.spectra_used, stream));
       }
     }
@@ -94,8 +96,7 @@ absl::Status Enqueue(Workspace& workspace, const EncodeArgs& args, const Encodin
   job.payload.bytes = transit.device.as<unsigned char>() + report_bytes;
   job.payload.draw_key = DrawKey(args.run_seed, args.round);
   if (HasScale(format.codec)) job.payload.scale_code_max = ScaleCodeMax(format.codec);
-  job.signal = {args.signal.a, args.signal.b, args.signal.scale,
-                args.signal.type == ElementType::kBf16};
+  job.signal = args.signal;
   job.beta = args.beta;
   job.alpha = args.alpha;
   job.momentum = args.momentum;

@@ -16,33 +16,22 @@ static_assert(kBlockSharedFloats >= kPaddedElementsMax);
 
 // x[v] = s of this thread's elements, zero for padding.
 template <typename Elements>
-__device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elements& elements,
+__device__ __forceinline__ void GatherSignal(const Signal& signal, const Elements& elements,
                                              float (&x)[kBlockValues]) {
-  const auto gather = [&](const auto* a, const auto* b, const auto& load) {
-    if (b == nullptr) {
+  if (signal.b == nullptr) {
 #pragma unroll
-      for (uint32_t v = 0; v < kBlockValues; ++v) {
-        x[v] = elements.IsValid(v) ? load(a, elements.At(v)) : 0.0f;
-      }
-      return;
+    for (uint32_t v = 0; v < kBlockValues; ++v) {
+      x[v] = elements.IsValid(v) ? signal.a[elements.At(v)] : 0.0f;
     }
+  } else {
 #pragma unroll
     for (uint32_t v = 0; v < kBlockValues; ++v) {
       x[v] = 0;
       if (elements.IsValid(v)) {
         const uint64_t at = elements.At(v);
-        x[v] = __fsub_rn(load(a, at), load(b, at));
+        x[v] = __fsub_rn(signal.a[at], signal.b[at]);
       }
     }
-  };
-  if (signal.is_bf16) {
-    gather(static_cast<const uint16_t*>(signal.a), static_cast<const uint16_t*>(signal.b),
-           [](const uint16_t* array, uint64_t at) {
-             return __uint_as_float(static_cast<uint32_t>(array[at]) << 16);
-           });
-  } else {
-    gather(static_cast<const float*>(signal.a), static_cast<const float*>(signal.b),
-           [](const float* array, uint64_t at) { return array[at]; });
   }
 #pragma unroll
   for (uint32_t v = 0; v < kBlockValues; ++v) x[v] = __fmul_rn(signal.scale, x[v]);

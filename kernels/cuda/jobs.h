@@ -7,6 +7,7 @@
 
 #include "common/layout/layout.h"
 #include "kernels/dct_stage.h"
+#include "kernels/ops.h"
 
 namespace longwave::cuda {
 
@@ -32,13 +33,6 @@ struct PayloadJob {
   uint8_t selection, codec;  // Selection, ValueCodec
 };
 
-struct SignalJob {
-  const void* a;
-  const void* b;  // may be null
-  float scale;
-  bool is_bf16;
-};
-
 // The tiles of a launch: number `first` of the segment and those after it, one a block.
 struct TilesJob {
   const Tile* tiles;         // the layout's
@@ -55,7 +49,7 @@ struct TileReport {
 struct EncodeJob {
   TilesJob tiles;
   PayloadJob payload;
-  SignalJob signal;
+  Signal signal;
   float beta, alpha;
   float* momentum;
   TileReport* reports;  // of the segment's tiles
@@ -80,7 +74,7 @@ struct DecodeJob {
   float* velocity;
   float* gradient;
   float* momentum;
-  SignalJob signal;
+  Signal signal;
 };
 
 struct HashJob {

@@ -1,6 +1,5 @@
 // Encode and decode-update over every shape of full tile, every size of selection and inputs that
 // are hard to choose among: payload, residual and update to the bit of the generic CPU's.
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -62,32 +61,18 @@ std::vector<float> ValuesOf(Input input, size_t n, uint64_t seed) {
   return values;
 }
 
-// The values as bf16, two to a float's place.
-std::vector<float> ToBf16(const std::vector<float>& values) {
-  std::vector<uint16_t> halves(values.size() + values.size() % 2);
-  for (size_t i = 0; i < values.size(); ++i) {
-    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(values[i]) >> 16);
-  }
-  std::vector<float> packed(halves.size() / 2);
-  std::memcpy(packed.data(), halves.data(), packed.size() * sizeof(float));
-  return packed;
-}
-
 struct Arrays {
   std::vector<float> a, b, momentum;
-  ElementType type = ElementType::kFp32;
   bool difference = true;
 };
 
 Encoded EncodeArrays(const KernelOps& ops, const Layout& layout, uint32_t segment,
                      const Arrays& arrays, const EncodeSetting& setting) {
-  const bool bf16 = arrays.type == ElementType::kBf16;
-  const DenseArray a(ops, bf16 ? ToBf16(arrays.a) : arrays.a);
-  const DenseArray b(ops, bf16 ? ToBf16(arrays.b) : arrays.b);
+  const DenseArray a(ops, arrays.a);
+  const DenseArray b(ops, arrays.b);
   EncodeSetting in_slot_1 = setting;
   in_slot_1.slot = 1;
-  return Encode(ops, layout, segment,
-                {a.data(), arrays.difference ? b.data() : nullptr, 0.7f, arrays.type},
+  return Encode(ops, layout, segment, {a.data(), arrays.difference ? b.data() : nullptr, 0.7f},
                 arrays.momentum, in_slot_1);
 }
 
@@ -161,21 +146,18 @@ TEST_P(TileShapes, InputsThatAreHardToChooseAmongGiveTheCpusBits) {
   }
 }
 
-TEST_P(TileShapes, SignalsOfBothTypesAndKindsGiveTheCpusBits) {
+TEST_P(TileShapes, SignalsOfBothKindsGiveTheCpusBits) {
   for (const Tiling tiling : {Tiling::kModel, Tiling::kFlat}) {
     const Layout layout = ShapesLayout(tiling);
     Arrays arrays = ArraysOf(Input::kRandom, layout);
-    for (const ElementType type : {ElementType::kFp32, ElementType::kBf16}) {
-      for (const bool difference : {false, true}) {
-        arrays.type = type;
-        arrays.difference = difference;
-        for (const Transform transform : {Transform::kNone, Transform::kDct}) {
-          for (const Selection selection : {Selection::kAll, Selection::kTopK}) {
-            SCOPED_TRACE(NameOf(tiling, transform) + (type == ElementType::kBf16 ? " bf16" : "") +
-                         (difference ? " difference" : "") + " " + std::string(Name(selection)));
-            ExpectCpuBits(ops(), layout, arrays,
-                          {transform, {selection, ValueCodec::kInt4, 64}, 0.95f, 1.0f});
-          }
+    for (const bool difference : {false, true}) {
+      arrays.difference = difference;
+      for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+        for (const Selection selection : {Selection::kAll, Selection::kTopK}) {
+          SCOPED_TRACE(NameOf(tiling, transform) + (difference ? " difference" : "") + " " +
+                       std::string(Name(selection)));
+          ExpectCpuBits(ops(), layout, arrays,
+                        {transform, {selection, ValueCodec::kInt4, 64}, 0.95f, 1.0f});
         }
       }
     }
@@ -317,6 +299,12 @@ TEST_P(TileShapes, HashesOfManySegmentsAreThoseOfEach) {
   const std::vector<uint64_t> all = hashes(0, count);
   for (uint32_t s = 0; s < count; ++s) EXPECT_EQ(hashes(s, 1)[0], all[s]) << s;
   EXPECT_EQ(hashes(1, count - 2), std::vector<uint64_t>(all.begin() + 1, all.end() - 1));
+  uint64_t unused = 0;
+  HashArgs none;
+  none.layout = &layout;
+  none.theta = theta.data();
+  none.hashes = {&unused, 0};
+  EXPECT_TRUE(absl::IsInvalidArgument(ops().hash({}, none)));
 }
 
 LONGWAVE_CONFORMANCE_SUITE(TileShapes);

@@ -251,5 +251,16 @@ TEST(CudaBackend, AllocatesInTheFirstCallsOfLargerSegments) {
   }
 }
 
+TEST(Device, OlderThanTheCompiledCodeIsNotUsed) {
+  emulation::capability = 70;
+  const absl::Status refused = OpsFor(BackendKind::kCuda).status();
+  emulation::capability = 90;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(refused.message()).find("compute capability 7.0, wanted at least 7.5"),
+            std::string::npos)
+      << refused;
+  EXPECT_TRUE(OpsFor(BackendKind::kCuda).ok());
+}
+
 }  // namespace
 }  // namespace longwave

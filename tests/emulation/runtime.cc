@@ -235,6 +235,17 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? emulation::capability / 10
+                                                          : emulation::capability % 10;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceSynchronize() {
   const Session session;
   Streams().WaitForAll();

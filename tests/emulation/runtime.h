@@ -41,6 +41,9 @@ struct ResourceCounts {
 };
 ResourceCounts ResourcesMade();
 
+// Major and minor number of the device, such as 75 for 7.5.
+inline int capability = 90;
+
 // While one lives, its thread is in the emulation, whose allocations are none of its caller's.
 class Inside {
  public:

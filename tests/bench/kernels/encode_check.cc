@@ -1,6 +1,5 @@
 #include "tests/bench/kernels/encode_check.h"
 
-#include <bit>
 #include <cmath>
 
 #include "common/wire/tile_codec.h"
@@ -16,12 +15,8 @@ constexpr uint32_t kTilesChecked = 6;
 constexpr double kTolerance = 8e-6;
 
 double SignalAt(const Arrays& arrays, uint64_t i) {
-  if (arrays.type == ElementType::kBf16) {
-    const uint32_t bits = uint32_t{static_cast<const uint16_t*>(arrays.a)[i]} << 16;
-    return std::bit_cast<float>(bits);
-  }
-  const double a = static_cast<const float*>(arrays.a)[i];
-  return arrays.b == nullptr ? a : a - static_cast<const float*>(arrays.b)[i];
+  const double a = arrays.a[i];
+  return arrays.b == nullptr ? a : a - double{arrays.b[i]};
 }
 
 std::vector<double> ExpectedMomentum(const Problem& problem, const Setting& setting,

@@ -163,18 +163,12 @@ absl::StatusOr<double> Group::Best(
 
 absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
   const uint64_t n = problem_->params();
-  const bool bf16 = signal == SignalKind::kBf16, difference = signal == SignalKind::kDifference;
-  const std::string bench = bf16 ? "encode_bf16" : difference ? "encode_difference" : "encode";
+  const bool difference = signal == SignalKind::kDifference;
+  const std::string bench = difference ? "encode_difference" : "encode";
   // The same signal here and there.
-  Arrays host = {.a = problem_->a().data(), .b = difference ? problem_->b().data() : nullptr};
-  Arrays here = {
+  const Arrays host = {.a = problem_->a().data(), .b = difference ? problem_->b().data() : nullptr};
+  const Arrays here = {
       .a = arrays_[kA], .b = difference ? arrays_[kB] : nullptr, .momentum = arrays_[kMomentum]};
-  if (bf16) {
-    LONGWAVE_RETURN_IF_ERROR(Upload(kGradient, problem_->a_bf16().data(), n * 2));
-    host.a = problem_->a_bf16().data();
-    here.a = arrays_[kGradient];
-    host.type = here.type = ElementType::kBf16;
-  }
   LONGWAVE_ASSIGN_OR_RETURN(Payloads payloads, problem_->MakePayloads(setting));
   const Layout& layout = problem_->layout(setting.shape);
   std::vector<EncodeReport> reports;
@@ -197,7 +191,7 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
   }
 
   // Signal read, m̂ read and written, payload written.
-  row.bytes = static_cast<double>(n * (8 + (bf16 ? 2 : difference ? 8 : 4)) + payloads.total_bytes);
+  row.bytes = static_cast<double>(n * (8 + (difference ? 8 : 4)) + payloads.total_bytes);
   LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(layout, encode));
   rows_.push_back(std::move(row));
   return absl::OkStatus();

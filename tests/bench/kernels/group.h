@@ -39,7 +39,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  enum class SignalKind : uint8_t { kOne, kDifference, kBf16 };
+  enum class SignalKind : uint8_t { kOne, kDifference };
   absl::Status Encode(const Setting& setting, SignalKind signal);
   absl::Status DecodeUpdate(const Setting& setting, UpdateKind update);
   // The rows of the copy and the passes, then all others.

@@ -223,7 +223,6 @@ class Bench {
       group->set_patience(patience);
       if (!whole || !bar) continue;
       LONGWAVE_RETURN_IF_ERROR(group->Encode(setting, Group::SignalKind::kDifference));
-      LONGWAVE_RETURN_IF_ERROR(group->Encode(setting, Group::SignalKind::kBf16));
       for (const UpdateKind update :
            {UpdateKind::kSign, UpdateKind::kNesterov, UpdateKind::kInner}) {
         LONGWAVE_RETURN_IF_ERROR(group->DecodeUpdate(setting, update));

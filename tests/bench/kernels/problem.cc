@@ -70,8 +70,6 @@ absl::StatusOr<std::unique_ptr<Problem>> Problem::Create(uint64_t params, uint32
     array->resize(params);
     FillRandom(*array, static_cast<uint64_t>(seed), seed == 3 ? 3.0 : 1.0);
   }
-  problem->a_bf16_.resize(params);
-  std::transform(problem->a_.begin(), problem->a_.end(), problem->a_bf16_.begin(), EncodeBf16);
   return problem;
 }
 
@@ -142,18 +140,17 @@ absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout
   for (uint32_t s = begin; s < end; ++s) {
     const uint32_t slot = s % kEncodeSlots;
     LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, slot));
-    LONGWAVE_RETURN_IF_ERROR(
-        ops.encode(exec, {.layout = &layout,
-                          .segment = s,
-                          .signal = {.a = arrays.a, .b = arrays.b, .type = arrays.type},
-                          .transform = transform,
-                          .beta = kBeta,
-                          .alpha = kAlpha,
-                          .momentum = arrays.momentum,
-                          .payload_layout = &payloads.layouts[s],
-                          .payload = payloads.bytes[s],
-                          .report = &reports[s],
-                          .slot = slot}));
+    LONGWAVE_RETURN_IF_ERROR(ops.encode(exec, {.layout = &layout,
+                                               .segment = s,
+                                               .signal = {.a = arrays.a, .b = arrays.b},
+                                               .transform = transform,
+                                               .beta = kBeta,
+                                               .alpha = kAlpha,
+                                               .momentum = arrays.momentum,
+                                               .payload_layout = &payloads.layouts[s],
+                                               .payload = payloads.bytes[s],
+                                               .report = &reports[s],
+                                               .slot = slot}));
   }
   for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) {
     LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, slot));

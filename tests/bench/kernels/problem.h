@@ -57,9 +57,8 @@ struct Payloads {
 
 // A worker's dense arrays.
 struct Arrays {
-  const void* a = nullptr;
-  const void* b = nullptr;
-  ElementType type = ElementType::kFp32;
+  const float* a = nullptr;
+  const float* b = nullptr;
   float* momentum = nullptr;
   float* theta = nullptr;
   float* velocity = nullptr;
@@ -77,7 +76,6 @@ class Problem {
   const Layout& layout(Shape shape) const { return layouts_[static_cast<size_t>(shape)]; }
   const std::vector<float>& a() const { return a_; }
   const std::vector<float>& b() const { return b_; }
-  const std::vector<uint16_t>& a_bf16() const { return a_bf16_; }
   const std::vector<float>& momentum() const { return momentum_; }
   const std::vector<float>& theta() const { return theta_; }
 
@@ -99,7 +97,6 @@ class Problem {
   uint64_t params_ = 0;
   std::vector<Layout> layouts_;  // by Shape
   std::vector<float> a_, b_, momentum_, theta_;
-  std::vector<uint16_t> a_bf16_;
   std::map<Setting, Payloads> encoded_;
   std::map<std::pair<Setting, UpdateKind>, std::vector<uint64_t>> updated_;
 };

@@ -11,7 +11,8 @@
 namespace longwave::bench {
 namespace {
 
-// "encode" of encode_bf16, "decode_update" of decode_update_sign; empty for copies and passes.
+// "encode" of encode_difference, "decode_update" of decode_update_sign; empty for copies and
+// passes.
 std::string KindOf(const std::string& bench) {
   for (const char* kind : {"encode", "decode_update"}) {
     if (absl::StartsWith(bench, kind)) return kind;

@@ -22,14 +22,9 @@ uint64_t FlatIndex(const Tile& tile, uint32_t row, uint32_t col) {
   return tile.offset + uint64_t{row} * tile.row_stride + col;
 }
 
-double ElementAt(const void* array, ElementType type, uint64_t i) {
-  if (type == ElementType::kFp32) return static_cast<const float*>(array)[i];
-  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(array)[i]} << 16);
-}
-
 double SignalAt(const Signal& signal, uint64_t i) {
-  const double a = ElementAt(signal.a, signal.type, i);
-  return signal.scale * (signal.b == nullptr ? a : a - ElementAt(signal.b, signal.type, i));
+  const double a = signal.a[i];
+  return signal.scale * (signal.b == nullptr ? a : a - double{signal.b[i]});
 }
 
 std::span<const Tile> TilesOf(const Layout& layout, uint32_t segment) {

@@ -1,9 +1,15 @@
 // The CPU backend's inner loops against the functions of common/wire that define them, in every
 // instruction set of this machine.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -70,7 +76,7 @@ class CpuTile : public testing::TestWithParam<Isa> {
     const TilePlace place = {0, n, 1, n, 1, n};
     return math().accumulate({place,
                               nullptr,
-                              {values.data(), nullptr, 1.0f, false},
+                              {values.data(), nullptr, 1.0f},
                               0.0f,
                               momentum_.data(),
                               place,
@@ -264,6 +270,24 @@ TEST(ParallelFor, CallsEachIndexOnceFromManyCallersAndFromItself) {
 }
 
 #ifdef __SSE2__
+// A forked child has none of the helpers, and ends all the same.
+TEST(ParallelFor, LetsAForkedChildExit) {
+  ParallelFor(64, 3, [](uint32_t) {});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) std::exit(0);
+  int status = -1;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(WIFEXITED(status));
+}
+
 TEST(ParallelFor, KeepsDenormalsWhateverTheCallerFlushes) {
   const unsigned kept = __builtin_ia32_stmxcsr();
   __builtin_ia32_ldmxcsr(kept | 0x8040u);  // flush to zero, denormals are zero
