@@ -172,8 +172,8 @@ int Main(int argc, char** argv) {
                  "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--run-dir", flags.run_dir, "coordinator: the folder that gets metrics.jsonl");
   app.add_option("--state-dir", flags.state_dir,
-                 "the folder of this process, in which it keeps all that must not be lost: started "
-                 "again with it, it goes on where it was; without one it begins with nothing");
+                 "Folder of this process's state, which a process that is started again with it "
+                 "resumes; without one nothing is kept");
   app.add_flag("--exit-when-done", flags.exit_when_done,
                "coordinator: end with the run, with status 1 if it failed");
   app.add_flag("--stay-when-done", flags.stay_when_done,

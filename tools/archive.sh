@@ -124,7 +124,7 @@ MARKDOWN
 
 ## A training loop of your own, in PyTorch
 
-\`python/\` has the package and examples of its use. It wants Python 3.9 or later and a torch 2.x of yours:
+\`python/\` has the package and examples of its use. It wants Python 3.9 or later and a torch of yours, 2.1 or later:
 
     pip install $name/python/$(basename "$wheel")
     python $name/python/examples/nanogpt.py --data /path/to/text --address COORDINATOR:7070 --token TOKEN

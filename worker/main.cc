@@ -326,9 +326,10 @@ int Main(int argc, char** argv) {
   app.add_option("--seed", flags.text.sampling.seed)->needs(generate);
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "Stay when the run is over, until told to end");
-  app.add_flag("--fail-when-told-to-end", flags.fail_when_told_to_end,
-               "End with status 143, not 0, when a signal comes before the run is over: whoever "
-               "started it (a Kubernetes Job, say) is to start another");
+  app.add_flag(
+      "--fail-when-told-to-end", flags.fail_when_told_to_end,
+      "Exit with status 143 instead of 0 if a signal ends the worker before the run is over, "
+      "so that a Kubernetes Job, for instance, starts another");
   app.add_option("--metrics", flags.metrics,
                  "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--threads", flags.threads, "Instead of train.threads");

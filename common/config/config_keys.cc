@@ -104,10 +104,11 @@ std::vector<ConfigKey> DataKeys() {
 
 std::vector<ConfigKey> TrainKeys() {
   return {
-      WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536,
-               "Sequences or images of a step. A worker may have fewer than the run, whose are the "
-               "coordinator's and the shards': a contribution weighs as many tokens as are behind "
-               "it, and the shards reject one that weighs more than the run's batch can."),
+      WholeKey(
+          LONGWAVE_KEY(train.batch), 8, 1, 65536,
+          "Sequences or images of a step. The coordinator's and the shards' value is the "
+          "run's; a worker may use a smaller one. The weight of a contribution is its number of "
+          "tokens, and the shards reject one that weighs more than the run's batch can."),
       WholeKey(LONGWAVE_KEY(train.micro_batches), 1, 1, 65536,
                "Parts of a step's batch that are computed one after another, their gradients added "
                "up in that order: less memory for activations."),
@@ -280,10 +281,10 @@ std::vector<ConfigKey> ClusterKeys() {
                 "Seconds between signs of life."),
       NumberKey(LONGWAVE_KEY(cluster.heartbeat_timeout_s), 15, 0.02, 3600,
                 "Seconds of silence after which a member counts as lost."),
-      NumberKey(
-          LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
-          "Seconds that a process waits for the others at the start, and at the end at least those "
-          "that a member has to report its replica before it is left out."),
+      NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
+                "Seconds that a process waits for the others at the start. At the end of the run a "
+                "member "
+                "has at least this long to report its replica before it is left out."),
       WholeKey(LONGWAVE_KEY(cluster.workers_max), 0, 0, 65536,
                "Members that the coordinator lets in at once, those that the run waits for "
                "(`run.workers`) and those that join late. By it shards size their queues and say "

@@ -98,9 +98,10 @@ Rows MemberRows() {
           "worker that had it; since this process began."),
       CounterRow("longwave_coordinator_shard_restarts_total",
                  "Times that a new process took a shard's place, since this process began."),
-      GaugeRow("longwave_coordinator_replicas_unequal",
-               "1 if the workers' replicas differed after the last finished round, 0 if they were "
-               "equal, bit for bit."),
+      GaugeRow(
+          "longwave_coordinator_replicas_unequal",
+          "1 if the workers' replicas differed after the last finished round, 0 if they were "
+          "equal, bit for bit, or the run's method promises no equality (sync.update: local)."),
       CounterRow("longwave_coordinator_repairs_total",
                  "Replicas that were told to fetch segments anew, since the run began."),
       GaugeRow("longwave_coordinator_stragglers",

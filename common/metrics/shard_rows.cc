@@ -106,7 +106,9 @@ Rows DiskRows() {
       GaugeRow("longwave_shard_snapshot_bytes", "Bytes of its snapshots.", kOnlyDurable),
       GaugeRow("longwave_shard_snapshot_age_seconds", {{"kind", {"state", "model"}}},
                "Time since it has written a snapshot of what it alone holds (`state`), or of the "
-               "parameters (`model`); since this process began, while it has written none.",
+               "parameters (`model`); since this process began, while it has written none. No "
+               "`model` where the run's "
+               "method has no use for one (sync.update: inner or local).",
                kOnlyDurable),
       CounterRow("longwave_shard_snapshots_written_total", {{"kind", {"state", "model"}}},
                  "Snapshots of segments that it has written, since this process began."),

@@ -168,7 +168,7 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
   LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(wish.request));
   const std::string subject = SubjectOf(wish.subject);
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard changing(changing_);
     AdmissionBook next = book_;
     LONGWAVE_RETURN_IF_ERROR(
         next.Redeem(token.id, Sha256(token.secret), subject, key, is_taken, absl::Now()));
@@ -232,7 +232,7 @@ absl::StatusOr<NewToken> Admission::CreateToken(const TokenWish& wish) {
   const Token token{.id = Base32(std::span(chance).first(7), Token::kIdChars),
                     .secret = Base32(std::span(chance).subspan(7), Token::kSecretChars),
                     .authority = TokenFingerprint(signer->info())};
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   AdmissionBook next = book_;
   LONGWAVE_RETURN_IF_ERROR(
       next.Create(token.id, Sha256(token.secret), wish.subject, wish.life, wish.uses, absl::Now()));
@@ -257,7 +257,7 @@ absl::StatusOr<TokenList> Admission::ListTokens() const {
 }
 
 absl::Status Admission::RevokeToken(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   AdmissionBook next = book_;
   LONGWAVE_RETURN_IF_ERROR(next.Revoke(id));
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
@@ -266,6 +266,7 @@ absl::Status Admission::RevokeToken(const std::string& id) {
 }
 
 std::vector<std::string> Admission::NamedBeside(const std::string& worker) const {
+  const std::lock_guard lock(mutex_);
   std::set<std::string> beside;
   for (const auto& [certificate, workers] : shared_) {
     if (std::find(workers.begin(), workers.end(), worker) == workers.end()) continue;
@@ -282,7 +283,7 @@ std::vector<std::string> Admission::NamedBeside(const std::string& worker) const
 absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo, bool whole) {
   LONGWAVE_RETURN_IF_ERROR(ParseIdentity(absl::StrCat("worker/", worker)).status());
   const std::string who = Describe(WorkerIdentity(worker));
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   AdmissionBook next = book_;
   if (undo) {
     // Without the authority's key there are no tokens to join with again.
@@ -362,6 +363,7 @@ absl::Status Admission::Keep(AdmissionBook next) {
     // Callers hear only of changes on the disk. A retry may succeed.
     if (!written.ok()) return Unavailable(written.message());
   }
+  const std::lock_guard lock(mutex_);
   if (next.expelled() != book_.expelled() || next.owners() != book_.owners()) ++names_version_;
   book_ = std::move(next);
   return absl::OkStatus();

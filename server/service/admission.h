@@ -86,17 +86,20 @@ class Admission {
 
   // The authority if it can sign.
   absl::StatusOr<std::shared_ptr<const Authority>> Signer() const;
-  // Workers that share a presented certificate with this one. The caller holds mutex_.
+  // Workers that share a presented certificate with this one.
   std::vector<std::string> NamedBeside(const std::string& worker) const;
-  // Replaces the book after writing it. The caller holds mutex_.
+  // Replaces the book after writing it. The caller holds changing_.
   absl::Status Keep(AdmissionBook next);
   Validity NewValidity() const;
 
   const Options options_;
   const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
   const std::unique_ptr<FollowedAuthority> authority_;
+  // Held by a call from its look at the book until the change is on the disk, which may hang;
+  // locked before mutex_, which every caller of the coordinator waits for.
+  std::mutex changing_;
   mutable std::mutex mutex_;
-  AdmissionBook book_;
+  AdmissionBook book_;  // changes under both
   // Worker names in presented certificates with several of them.
   std::map<Fingerprint, std::vector<std::string>> shared_;
   // Version of the names in book_; differs between processes.

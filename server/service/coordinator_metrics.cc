@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 
 namespace longwave {
@@ -13,26 +16,14 @@ namespace {
 
 constexpr double kBytesOfAParameter = 4;
 
-// The label `reason` of a refused call; empty if the code is no refusal.
-std::string_view ReasonOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-      return "invalid_argument";
-    case absl::StatusCode::kAlreadyExists:
-      return "already_exists";
-    case absl::StatusCode::kFailedPrecondition:
-      return "failed_precondition";
-    case absl::StatusCode::kUnavailable:
-      return "unavailable";
-    case absl::StatusCode::kResourceExhausted:
-      return "resource_exhausted";
-    case absl::StatusCode::kNotFound:
-      return "not_found";
-    case absl::StatusCode::kAborted:
-      return "aborted";
-    default:
-      return "";
-  }
+// The label `reason` of a refused call, the code's name; empty if the code is no refusal.
+std::string ReasonOf(absl::StatusCode code) {
+  using enum absl::StatusCode;
+  constexpr absl::StatusCode kRefusals[] = {
+      kInvalidArgument, kAlreadyExists, kFailedPrecondition, kUnavailable, kResourceExhausted,
+      kNotFound,        kAborted};
+  const bool is_refusal = std::ranges::find(kRefusals, code) != std::end(kRefusals);
+  return is_refusal ? absl::AsciiStrToLower(absl::StatusCodeToString(code)) : "";
 }
 
 bool HasLeft(WorkerPhase phase) {
@@ -70,8 +61,10 @@ void WorkerPace::Take(const WorkerState& state, absl::Time now) {
   at_since_ = state;
 }
 
-CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds)
+CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds,
+                                       bool promises_equal_replicas)
     : metrics_(metrics),
+      promises_equal_replicas_(promises_equal_replicas),
       heartbeat_ages_(*metrics, "longwave_coordinator_heartbeat_age_seconds"),
       shard_heartbeat_ages_(*metrics, "longwave_coordinator_shard_heartbeat_age_seconds"),
       rounds_behind_(*metrics, "longwave_coordinator_worker_rounds_behind"),
@@ -143,7 +136,7 @@ void CoordinatorMetrics::Heard(const ShardHeartbeat&) {
 }
 
 void CoordinatorMetrics::Refused(const absl::Status& status) {
-  const std::string_view reason = ReasonOf(status.code());
+  const std::string reason = ReasonOf(status.code());
   if (!reason.empty())
     metrics_->counter("longwave_coordinator_calls_refused_total", {reason}).Add();
 }
@@ -218,7 +211,8 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
   set("longwave_coordinator_epoch", status.epoch);
   const double parameters = static_cast<double>(status.parameters);
   set("longwave_coordinator_parameters", parameters);
-  set("longwave_coordinator_replicas_unequal", status.replicas_equal ? 0 : 1);
+  set("longwave_coordinator_replicas_unequal",
+      !status.replicas_equal && promises_equal_replicas_ ? 1 : 0);
   set("longwave_coordinator_members_wanted", status.workers_wanted);
   set("longwave_coordinator_shards_wanted", status.shards_wanted);
   metrics_->counter("longwave_coordinator_training_seconds_total").Show(status.seconds);

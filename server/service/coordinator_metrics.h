@@ -45,8 +45,9 @@ class WorkerPace {
 // lock, or is the only thread.
 class CoordinatorMetrics {
  public:
-  // rounds: of the run. `metrics` outlives this object.
-  CoordinatorMetrics(Metrics* metrics, uint64_t rounds);
+  // rounds: of the run; promises_equal_replicas: as PromisesEqualReplicas. `metrics` outlives this
+  // object.
+  CoordinatorMetrics(Metrics* metrics, uint64_t rounds, bool promises_equal_replicas = true);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
 
@@ -99,6 +100,7 @@ class CoordinatorMetrics {
   void Depart(uint32_t worker, std::string_view reason);
 
   Metrics* const metrics_;
+  const bool promises_equal_replicas_;
   SpreadGauges heartbeat_ages_;
   SpreadGauges shard_heartbeat_ages_;
   SpreadGauges rounds_behind_;

@@ -116,7 +116,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         own_series_(options.metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kCoordinator)
                                                : nullptr),
         series_(options.metrics == nullptr ? own_series_.get() : options.metrics,
-                RoundCount(options.config)),
+                RoundCount(options.config), PromisesEqualReplicas(options.config)),
         commit_(&core_, std::move(store),
                 [this](absl::Duration took, bool ok) { series_.Saved(took, ok); }),
         metrics_(std::move(metrics)) {

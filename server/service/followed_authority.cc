@@ -17,13 +17,17 @@ constexpr absl::Duration kLookInterval = absl::Seconds(1);
 absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
     const std::string& folder, const std::string& credentials, Clock clock) {
   std::unique_ptr<FollowedAuthority> followed(new FollowedAuthority(folder, std::move(clock)));
+  // Before the files are read, so that a change in between is followed.
+  followed->stamps_ = followed->Look();
   const bool has_key = FileIsThere(FileIn(folder, kAuthorityKeyFile));
   if (has_key || !(FileIsThere(FileIn(folder, kAuthorityFile)) ||
                    FileIsThere(FileIn(credentials, kAuthorityFile)))) {
     LONGWAVE_ASSIGN_OR_RETURN(followed->authority_, LoadOrMakeAuthority(folder, absl::Now()));
-    if (!has_key) Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
+    if (!has_key) {
+      followed->stamps_ = followed->Look();
+      Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
+    }
   }
-  followed->stamps_ = followed->Look();
   return followed;
 }
 

@@ -14,7 +14,7 @@ namespace longwave {
 // state_hash is 16 hex digits, since JSON numbers are exact up to 2^53 only.
 std::string MetricsLine(const RoundRecord& record);
 
-// <run-dir>/metrics.jsonl: a line for each round, on the disk before the next one.
+// <run-dir>/metrics.jsonl: a line for each round, whole before the next one.
 class MetricsFile {
  public:
   // Creates the folder if need be, and keeps the file's content. PermissionDenied: not writable.

@@ -23,10 +23,8 @@ absl::Status ShardDataPlane::Serve() {
     serving_ = true;
   }
   const absl::Status served = ServeFrames();
-  const std::lock_guard lock(mutex_);
-  serving_ = false;
-  for (const auto& task : std::exchange(tasks_, {})) task();
-  changed_.notify_all();
+  stopping_ = true;
+  RunTasks(/*serves=*/false);
   return served;
 }
 
@@ -81,12 +79,22 @@ void ShardDataPlane::Count(const ShardEffect& effect) {
 }
 
 bool ShardDataPlane::Attend() {
-  const std::lock_guard lock(mutex_);
   attention_.store(false, std::memory_order_relaxed);
   if (stopping_) return false;
-  for (const auto& task : std::exchange(tasks_, {})) task();
-  changed_.notify_all();
+  RunTasks(/*serves=*/true);
   return true;
+}
+
+void ShardDataPlane::RunTasks(bool serves) {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    serving_ = serves;
+    tasks = std::exchange(tasks_, {});
+  }
+  // Without the lock: a membership may merge rounds and write a state to a disk that hangs, while
+  // other threads report that.
+  for (const auto& task : tasks) task();
 }
 
 void ShardDataPlane::Post(std::function<void()> task) const {
@@ -104,8 +112,11 @@ T ShardDataPlane::Ask(Asked<T>& asked, T (ShardDataPlane::*make)() const) const 
   } else if (!std::exchange(asked.is_due, true)) {
     asked.since = MonotonicNow();
     Post([this, &asked, make] {
-      asked.newest = (this->*make)();
+      T made = (this->*make)();
+      const std::lock_guard done(mutex_);
+      asked.newest = std::move(made);
       asked.is_due = false;
+      changed_.notify_all();
     });
   }
   changed_.wait_for(lock, absl::ToChronoNanoseconds(ask_patience_), [&] { return !asked.is_due; });

@@ -61,6 +61,7 @@ class ShardDataPlane {
   absl::Status ServeFrames();
   // Runs the tasks that other threads have posted. False: to stop.
   bool Attend();
+  void RunTasks(bool serves);
   void Take(const PeerFrame& frame);
   // Commits the taken frames, sends answers and updates, and tends the core.
   void Settle();
@@ -70,7 +71,8 @@ class ShardDataPlane {
   void MeasureResidual();
   void LogNotices();
 
-  // Posts a task for the serving thread to run between two frames. The caller holds mutex_.
+  // Posts a task for the serving thread to run between two frames, without mutex_, which the caller
+  // holds. After a stop a task only reads.
   void Post(std::function<void()> task) const;
   // A value for other threads, made by the serving thread.
   template <typename T>
@@ -93,7 +95,7 @@ class ShardDataPlane {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable std::atomic<bool> attention_{false};  // a member below has changed
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;
   bool serving_ = false;  // the serving thread takes frames, and owns the members below
   bool knows_members_ = false;
   mutable std::vector<std::function<void()>> tasks_;  // in order of arrival

@@ -29,9 +29,10 @@ std::string_view ReasonOf(Rejection rejection) {
 }  // namespace
 
 ShardMetrics::ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir,
-                           uint64_t open_bytes_max)
+                           uint64_t open_bytes_max, bool writes_models)
     : metrics_(metrics),
       state_dir_(std::move(state_dir)),
+      writes_models_(writes_models),
       close_seconds_(metrics->histogram("longwave_shard_close_seconds")),
       merge_seconds_(metrics->histogram("longwave_shard_merge_seconds")),
       disk_(*metrics),
@@ -174,7 +175,7 @@ void ShardMetrics::ShowDisk(const ShardFigures& figures) {
        {std::pair{"state", &states_}, std::pair{"model", &models_}}) {
     metrics_->counter("longwave_shard_snapshots_written_total", {kind})
         .Show(static_cast<double>(snapshots->written));
-    if (state_dir_.empty()) continue;
+    if (state_dir_.empty() || (snapshots == &models_ && !writes_models_)) continue;
     metrics_->gauge("longwave_shard_snapshot_age_seconds", {kind})
         .Set(absl::ToDoubleSeconds(MonotonicNow() - snapshots->at));
   }

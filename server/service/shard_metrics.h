@@ -42,8 +42,10 @@ struct ShardFigures {
 // Show.
 class ShardMetrics {
  public:
-  // metrics: outlives this object. state_dir: empty without a folder.
-  ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max);
+  // metrics: outlives this object. state_dir: empty without a folder. writes_models: whether the
+  // run has snapshots of the parameters (CanCatchUp).
+  ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max,
+               bool writes_models = true);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
   void SetMemoryLimit(uint64_t open_bytes_max);
@@ -96,6 +98,7 @@ class ShardMetrics {
 
   Metrics* const metrics_;
   const std::string state_dir_;
+  const bool writes_models_;
   Histogram& close_seconds_;
   Histogram& merge_seconds_;
   DiskFigures disk_;

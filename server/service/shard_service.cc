@@ -35,7 +35,6 @@
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
 #include "server/service/shard_metrics.h"
-#include "server/service/timed_runner.h"
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 #include "server/shard_state/durable_shard.h"
@@ -94,7 +93,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         own_metrics_(options.metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kShard)
                                                 : nullptr),
         metrics_(options.metrics == nullptr ? own_metrics_.get() : options.metrics, options.shard,
-                 options.state_dir, open_bytes_max),
+                 options.state_dir, open_bytes_max, CanCatchUp(options.config)),
         folder_(options.state_dir.empty() || owner.folder != 0 ? owner.folder : RandomWord()),
         incarnation_(RandomWord()),
         files_(MeasureFiles(std::move(files), &metrics_.disk())),
@@ -361,8 +360,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .log_records = std::max<uint64_t>(of.log_records, run_in_folder_ != 0 ? 1 : 0),
         .told_epoch = of.told_epoch,
         .join_patience = absl::Seconds(config.cluster.heartbeat_timeout_s)};
-    options.aggregator.runner = std::make_shared<TimedRunner>(
-        std::make_shared<TileThreads>(config.cluster.shard_threads), &metrics_.merge_seconds());
+    options.aggregator.threads =
+        std::make_shared<TileThreads>(config.cluster.shard_threads, [this](absl::Duration took) {
+          metrics_.merge_seconds().Observe(absl::ToDoubleSeconds(took));
+        });
     OpenStore open_store;
     if (!options_.state_dir.empty()) {
       ShardStoreOptions store;

@@ -13,7 +13,7 @@ servers=${1:-build/bin} other=${2:-build/release-torch/bin} name='two LibTorches
 skip() { echo "skipped: $1"; exit 77; }
 [ -e .torch/installed ] || skip "there is no .torch; tools/setup.sh --torch brings it"
 [ -x "$servers/longwave-worker" ] || skip "$servers has no longwave-worker"
-[ -x "$other/longwave-worker" ] || skip "$other has no longwave-worker (cmake --workflow --preset release-torch)"
+[ -x "$other/longwave-worker" ] || skip "$other has no longwave-worker (cmake --preset release-torch, then cmake --build --preset release-torch)"
 servers=$(realpath "$servers") other=$(realpath "$other")
 . tests/support/two_workers.sh
 

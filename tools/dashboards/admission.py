@@ -12,7 +12,7 @@ def dashboard():
     refused = [s("coordinator_peers_refused_total"), s("shard_peers_refused_total")]
     return board("admission", "Admission",
                  "Who may take part, who was rejected and why, and whose certificate runs out.", [
-        row("Turned away"),
+        row("Refused"),
         number("Peers refused", "Calls of peers that may not make them, at the coordinator and the shards, "
                "in the time that is shown.",
                target(" + ".join(f"sum(increase({peers}[$__range]))" for peers in refused)),

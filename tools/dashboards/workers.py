@@ -88,8 +88,8 @@ def dashboard():
               [target(increase(s("worker_catch_ups_total")), "{{worker}} caught up"),
                target(increase(s("worker_skipped_steps_total")), "{{worker}} steps left out"),
                target(increase(s("worker_repairs_total")), "{{worker}} repaired")], low=0, width=8),
-        lines("Silence of the coordinator", "Time since the coordinator has answered each worker. It trains "
-              "on meanwhile, but no round ends.",
+        lines("Silence of the coordinator", "Time since the coordinator has answered each worker. Training "
+              "goes on and rounds end meanwhile; no member comes or goes.",
               [target(s("worker_coordinator_silence_seconds"), "{{worker}}"), lost_after()], unit="s", low=0, width=8),
         grid("Workers", "Each worker and its machine now.", ["worker"], [
             ("Tokens since it started", total(s("worker_tokens_total"), "worker"), "short", None),

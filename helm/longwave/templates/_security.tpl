@@ -1,7 +1,8 @@
 {{/* Certificates of the pods. */}}
 
 {{- define "longwave.authoritySecret" -}}
-{{- .Values.security.chart.existingAuthority | default (printf "%s-authority" (include "longwave.fullname" .)) -}}
+{{- $own := printf "%s-authority" (include "longwave.fullname" .) -}}
+{{- ternary (.Values.security.chart.existingAuthority | default $own) $own (eq .Values.security.source "chart") -}}
 {{- end -}}
 
 {{/* The Secret with a part's certificate, unless the part makes its own: dict root, component (coordinator, shard,
