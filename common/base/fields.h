@@ -4,7 +4,7 @@
 #include <tuple>
 
 // Names the fields of a record once for every coder of it: the messages of proto/ (common/rpc), by
-// these names, and the coordinator's record on a disk (server/store), in this order.
+// these names, and bytes on a disk or between ranks (common/wire/field_codec.h), in this order.
 //
 //   struct Repair {
 //     uint32_t round = 0;

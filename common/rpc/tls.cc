@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/enum_name.h"
 #include "common/rpc/grpc_log.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
@@ -23,17 +24,7 @@ namespace tls = grpc::experimental;
 constexpr unsigned kFilesFollowedSeconds = 1;
 
 std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kCoordinator:
-      return "the coordinator";
-    case Role::kShard:
-      return "a shard";
-    case Role::kWorker:
-      return "a worker";
-    case Role::kOperator:
-      break;
-  }
-  return "an operator";
+  return EnumName(role, {"the coordinator", "a shard", "a worker", "an operator"});
 }
 
 // gRPC has checked that the certificate leads to the authority; the verifier checks its role. The

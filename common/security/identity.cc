@@ -1,5 +1,7 @@
 #include "common/security/identity.h"
 
+#include <charconv>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,13 +33,6 @@ std::string Escape(std::string_view text) {
   return escaped;
 }
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 // Returns false at a % without two digits.
 bool Unescape(absl::string_view text, std::string* plain) {
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,9 +41,10 @@ bool Unescape(absl::string_view text, std::string* plain) {
       continue;
     }
     if (i + 2 >= text.size()) return false;
-    const int high = HexDigit(text[i + 1]), low = HexDigit(text[i + 2]);
-    if (high < 0 || low < 0) return false;
-    plain->push_back(static_cast<char>(high * 16 + low));
+    uint8_t byte = 0;
+    const char* const end = text.data() + i + 3;
+    if (std::from_chars(text.data() + i + 1, end, byte, 16).ptr != end) return false;
+    plain->push_back(static_cast<char>(byte));
     i += 2;
   }
   return true;

@@ -23,7 +23,7 @@ ShardAudit::ShardAudit(const ShardAuditOptions& options, const Layout* layout,
       layout_(layout),
       load_(std::move(load)),
       on_merge_(std::move(on_merge)),
-      merger_(options.merge, options.runner) {
+      merger_(options.merge, options.threads) {
   const auto segments = layout->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options.shard) continue;

@@ -16,7 +16,7 @@
 #include "common/wire/payload.h"
 #include "server/shard/merge.h"
 #include "server/shard/shard_records.h"
-#include "server/shard/tile_runner.h"
+#include "server/shard/tile_threads.h"
 #include "server/store/snapshot_format.h"
 
 namespace longwave {
@@ -28,7 +28,7 @@ struct ShardAuditOptions {
   double clip = 0;
   // The log has its first record, before which the shard's residual was zero.
   bool from_the_start = false;
-  std::shared_ptr<TileRunner> runner;  // for merges; null: the caller's thread
+  std::shared_ptr<TileThreads> threads;  // for merges; null: the caller's thread
 };
 
 // The result of an audit. A problem is a sentence about a broken promise.

@@ -17,7 +17,7 @@ absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, 
 Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
     : options_(options),
       layout_(std::make_unique<const Layout>(std::move(layout))),
-      merger_(std::make_unique<Merger>(MergeOptionsOf(options), options.runner)) {
+      merger_(std::make_unique<Merger>(MergeOptionsOf(options), options.threads)) {
   fragment_count_ = FragmentCount(options.fragments, *layout_);
   const bool keeps_residual = KeepsResidual(MergeOptionsOf(options));
   const Grace grace(options.grace_min, options.grace_max);

@@ -24,7 +24,7 @@
 #include "server/shard/grace.h"
 #include "server/shard/merge.h"
 #include "server/shard/shard_records.h"
-#include "server/shard/tile_runner.h"
+#include "server/shard/tile_threads.h"
 
 namespace longwave {
 
@@ -63,8 +63,8 @@ struct AggregatorOptions {
   // Limit of the bytes of pushes to open rounds, over all segments; 0: none. A push beyond it is
   // answered busy.
   uint64_t open_bytes_max = 0;
-  // Runs the merges' work; null: the caller of Step.
-  std::shared_ptr<TileRunner> runner;
+  // For the merges' work; null: the caller of Step.
+  std::shared_ptr<TileThreads> threads;
   // Share of a round's members, 0 to 1, whose pushes (at least one) let the round close without the
   // others after the grace; 1: all members.
   double quorum = 1;
@@ -206,7 +206,7 @@ using AggregatorEffect =
 //   tables            at most kPushFormatsMax byte layouts a segment, of 28 bytes a tile, and 8
 //                     bytes a tile. An open push keeps its layout even after replacement in the
 //                     table: a round with more formats takes 28 bytes a tile for each further push
-//   a merge           about 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
+//   a merge           about 130 KB a thread; 4·c once under "all of topk" in fp32
 // The owner holds snapshots (durable_shard.h) and queues (shard_memory.h) beside this. Create
 // checks all of it but the merge against available_bytes, with pushes and updates in the configured
 // formats.

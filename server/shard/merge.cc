@@ -96,10 +96,10 @@ float MergedSegment::norm() const {
   return static_cast<float>(std::min(std::sqrt(square_sum), double{FLT_MAX}));
 }
 
-Merger::Merger(const MergeOptions& options, std::shared_ptr<TileRunner> runner)
+Merger::Merger(const MergeOptions& options, std::shared_ptr<TileThreads> threads)
     : options_(options),
-      runner_(runner != nullptr ? std::move(runner) : std::make_shared<SerialTileRunner>()) {
-  for (uint32_t i = 0; i < runner_->slot_count(); ++i) slots_.push_back(std::make_unique<Slot>());
+      threads_(threads != nullptr ? std::move(threads) : std::make_shared<TileThreads>(1)) {
+  for (uint32_t i = 0; i < threads_->slot_count(); ++i) slots_.push_back(std::make_unique<Slot>());
 }
 
 struct Merger::Job {
@@ -165,7 +165,7 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
   if (!SendsUnion(options_)) {
     const PayloadLayout down = LayoutOf(FixedDownFormat(options_), job.tile_sizes);
     begin_payload(down);
-    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+    threads_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       Slot& slot = *slots_[number];
       for (uint32_t tile = begin; tile < end; ++tile) {
         const std::span<float> values = has_residual
@@ -182,7 +182,7 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
       all = dense_;
     }
     for (const auto& slot : slots_) slot->nonzero_max = 0;
-    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+    threads_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       Slot& slot = *slots_[number];
       for (uint32_t tile = begin; tile < end; ++tile) {
         const uint32_t nonzero = slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), outcome,
@@ -194,7 +194,7 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
     for (const auto& slot : slots_) k = std::max(k, slot->nonzero_max);
     const PayloadLayout down = UnionLayout(options_, k, job.tile_sizes);
     begin_payload(down);
-    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+    threads_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       for (uint32_t tile = begin; tile < end; ++tile) {
         const std::span<float> values = job.Of(all, tile);
         Slot& slot = *slots_[number];

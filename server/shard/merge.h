@@ -12,7 +12,7 @@
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 #include "server/shard/tile_merger.h"
-#include "server/shard/tile_runner.h"
+#include "server/shard/tile_threads.h"
 
 namespace longwave {
 
@@ -91,14 +91,14 @@ struct MergedSegment {
   float norm() const;  // in the form of a header
 };
 
-// Merges segments one after the other, each on the threads of a runner. Holds one tile's buffers a
+// Merges segments one after the other, each on the same threads. Holds one tile's buffers a
 // slot (TileMerger's 72 KB and a TileWork's 100 KB, of which little is touched, so that a merge
 // stays in a core's second-level cache), 4 bytes a tile of guesses, and a segment of floats only
 // under "all of topk" in fp32.
 class Merger {
  public:
-  // options: passed by Validate. runner: null for the caller's thread.
-  explicit Merger(const MergeOptions& options, std::shared_ptr<TileRunner> runner = nullptr);
+  // options: passed by Validate. threads: null for the caller's thread.
+  explicit Merger(const MergeOptions& options, std::shared_ptr<TileThreads> threads = nullptr);
 
   // contributions: 1 or more, of this segment and round. residual: E of the segment's coefficients
   // if KeepsResidual, else empty.
@@ -106,7 +106,7 @@ class Merger {
                       std::span<const Contribution> contributions, std::span<float> residual);
 
  private:
-  // Buffers of one tile, one set for each slot of the runner.
+  // Buffers of one tile, one set for each slot of the threads.
   struct Slot {
     TileMerger tiles;
     cpu::TileWork work;
@@ -122,7 +122,7 @@ class Merger {
                          std::span<std::byte> payload, cpu::TileWork& work);
 
   const MergeOptions options_;
-  const std::shared_ptr<TileRunner> runner_;
+  const std::shared_ptr<TileThreads> threads_;
   std::vector<std::unique_ptr<Slot>> slots_;
   // For each tile of the layout, the magnitude near which its last top k ended. The search for the
   // next top k starts there. The guess affects time only.

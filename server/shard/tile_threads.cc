@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
+
+#include "common/base/clock.h"
 
 namespace longwave {
 namespace {
@@ -12,7 +15,8 @@ constexpr uint32_t kChunkTiles = 8;
 
 }  // namespace
 
-TileThreads::TileThreads(uint32_t threads) {
+TileThreads::TileThreads(uint32_t threads, std::function<void(absl::Duration)> on_run)
+    : on_run_(std::move(on_run)) {
   // A helper may start while others are still being added, since it does not read helpers_.
   try {
     while (helpers_.size() + 1 < threads) {
@@ -34,6 +38,13 @@ TileThreads::~TileThreads() {
 }
 
 void TileThreads::Run(uint32_t tile_count, Work work) {
+  if (!on_run_) return Share(tile_count, work);
+  const absl::Time begin = MonotonicNow();
+  Share(tile_count, work);
+  on_run_(MonotonicNow() - begin);
+}
+
+void TileThreads::Share(uint32_t tile_count, Work work) {
   if (helpers_.empty() || tile_count <= kChunkTiles) return work(0, tile_count, 0);
   {
     const std::lock_guard lock(mutex_);

@@ -163,30 +163,28 @@ void SimWorker::TakeFetched(FetchEvent event, size_t rank) {
     absl::Status taken;
     for (size_t each = 0; each < ranks_.size(); ++each) {
       FetchEvent told = event;
-      auto* const payload = std::get_if<Fetched>(&told);
-      if (each != rank && payload != nullptr) payload->payload = Buffer();
+      if (each != rank) told.payload = Buffer();
       taken.Update(ranks_[each].core->On(told));
     }
     return taken;
   };
-  auto* const fetched = std::get_if<Fetched>(&event);
-  if (fetched == nullptr) {
+  const bool is_snapshot = event.kind == FetchEvent::Kind::kSnapshot;
+  if (!is_snapshot && event.kind != FetchEvent::Kind::kUpdate) {
     if (const absl::Status taken = take(); !taken.ok()) Die(taken, "cannot catch up");
     return;
   }
-  const uint32_t s = fetched->segment;
+  const uint32_t s = event.segment;
   const uint32_t here = anchor_round(s);
   const bool anew = core().IsFetchedAnew(s);
-  if (!fetched->is_snapshot && fetched->round == (anew ? 0 : here)) {
+  if (!is_snapshot && event.round == (anew ? 0 : here)) {
     env_.probes->Hit(Probe::kFetchByLog);
-    Buffer before = std::exchange(merged_before_[s], fetched->payload);
+    Buffer before = std::exchange(merged_before_[s], event.payload);
     // Repeats the update before in place of this one.
     if (env_.settings->canary == Canary::kSkippedUpdate && !before.empty())
-      fetched->payload = std::move(before);
+      event.payload = std::move(before);
   }
   if (const absl::Status taken = take(); !taken.ok()) return Die(taken, "takes what it fetched");
-  if (anew ? !core().IsFetchedAnew(s) : fetched->is_snapshot && fetched->round > here)
-    damaged_.erase(s);
+  if (anew ? !core().IsFetchedAnew(s) : is_snapshot && event.round > here) damaged_.erase(s);
   CheckReplica();
 }
 

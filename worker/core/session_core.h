@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/fields.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/control/control.h"
 
@@ -30,6 +31,8 @@ struct Directive {
   uint32_t sealing_round = 0;
   bool sealed = false;
   bool final_answered = false;  // the coordinator has the last final report
+  LONGWAVE_FIELDS(epoch, first_round, other_start, validates, repair, sealing_round, sealed,
+                  final_answered)
 };
 
 struct CoreNotice {

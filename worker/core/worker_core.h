@@ -222,7 +222,8 @@ class WorkerCore {
   enum class SegmentState : uint8_t {
     // No fetch or post is outstanding.
     kCurrent,
-    // The updates from its anchor's round on are being fetched. Ends with UpToDate, or with a post.
+    // The updates from its anchor's round on are being fetched. Ends with kUpToDate, or with a
+    // post.
     kFetching,
     // The segment is fetched from the run's beginning because its contents are useless. Becomes
     // kFetching once the first update or snapshot is loaded.
@@ -272,7 +273,7 @@ class WorkerCore {
   // True: all segments that this stage waits for are current.
   bool HeardAll() const;
   void Fetch(uint32_t segment, bool anew = false);
-  absl::Status Take(const Fetched& fetched);
+  absl::Status Take(const FetchEvent& fetched);
   // The segment's part of the first weights, which are made or read where they are not here.
   absl::StatusOr<std::vector<std::vector<float>>> Initial(uint32_t segment);
   // The from_round of a fetch anew. kRoundNever: a snapshot has to come first.

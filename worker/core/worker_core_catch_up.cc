@@ -77,32 +77,36 @@ void WorkerCore::Fetch(uint32_t segment, bool anew) {
 }
 
 absl::Status WorkerCore::On(const FetchEvent& event) {
-  if (const auto* fetched = std::get_if<Fetched>(&event)) {
-    has_news_ = true;
-    return Take(*fetched);
+  switch (event.kind) {
+    case FetchEvent::Kind::kUpdate:
+    case FetchEvent::Kind::kSnapshot:
+      has_news_ = true;
+      return Take(event);
+    case FetchEvent::Kind::kUpToDate: {
+      // For a segment that is fetched anew the event ends an earlier fetch.
+      SegmentState& state = segments_[event.segment].state;
+      if (state == SegmentState::kFetching) state = SegmentState::kCurrent;
+      return absl::OkStatus();
+    }
+    case FetchEvent::Kind::kRefused:
+      break;
   }
-  if (const auto* end = std::get_if<UpToDate>(&event)) {
-    // For a segment that is fetched anew the event ends an earlier fetch.
-    SegmentState& state = segments_[end->segment].state;
-    if (state == SegmentState::kFetching) state = SegmentState::kCurrent;
-    return absl::OkStatus();
-  }
-  const auto& refused = std::get<FetchRefused>(event);
-  return FailedPrecondition("got no way from round ", refused.round, " of segment ",
-                            refused.segment, " to the present: ", refused.reason);
+  return FailedPrecondition("got no way from round ", event.round, " of segment ", event.segment,
+                            " to the present: ", event.reason);
 }
 
-absl::Status WorkerCore::Take(const Fetched& fetched) {
+absl::Status WorkerCore::Take(const FetchEvent& fetched) {
   SyncPipeline& pipeline = *options_.pipeline;
+  const bool is_snapshot = fetched.kind == FetchEvent::Kind::kSnapshot;
   const uint32_t segment = fetched.segment;
   SegmentState& state = segments_[segment].state;
   const bool anew = state == SegmentState::kAnew;
   const uint32_t here = pipeline.anchor_round(segment);
   // An earlier fetch may bring a known round late.
-  const bool known = fetched.round < here || (fetched.is_snapshot && fetched.round == here);
+  const bool known = fetched.round < here || (is_snapshot && fetched.round == here);
   if (known && !anew) return absl::OkStatus();
   taken_.bytes += fetched.payload.size();
-  if (fetched.is_snapshot) {
+  if (is_snapshot) {
     ++taken_.snapshots;
     std::vector<std::vector<float>> arrays;
     if (pipeline.owns(segment)) {

@@ -253,8 +253,8 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   if (before == Stage::kEncoding && !core_.fills()) seconds_.encoding += took;
   if (before == Stage::kSyncing) seconds_.decoding += took;
   const bool encodes = core_.stage() == Stage::kEncoding;
-  if (encodes && before != Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoding);
-  if (!encodes && before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoded);
+  if (encodes && before != Stage::kEncoding) PassCrashPoint("encoding");
+  if (!encodes && before == Stage::kEncoding) PassCrashPoint("encoded");
   if (encodes && before != Stage::kEncoding && !core_.fills()) {
     metrics_.SyncBegins();
     SetPhase(WorkerPhase::kSyncing);
@@ -299,7 +299,7 @@ absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
   absl::Status kept = keeper_.Keep(std::move(keep), state_, loop_);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
-  PassCrashPoint(CrashPoint::kCheckpointed);
+  PassCrashPoint("checkpointed");
   return kept;
 }
 
@@ -309,7 +309,7 @@ absl::Status TrainingMember::Do(SegmentPush& push) {
     metrics_.OnPush(push, parts_.pipeline->report(push.segment));
   Stopwatch stopwatch(&seconds_.sending);
   LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Post(std::move(push)));
-  if (is_here) PassCrashPoint(CrashPoint::kPosted);
+  if (is_here) PassCrashPoint("posted");
   return absl::OkStatus();
 }
 
@@ -321,7 +321,7 @@ absl::Status TrainingMember::Do(FragmentApplied&) {
   has_moved_ = true;
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
   LONGWAVE_RETURN_IF_ERROR(loop_.FragmentApplied());
-  PassCrashPoint(CrashPoint::kApplied);
+  PassCrashPoint("applied");
   return absl::OkStatus();
 }
 

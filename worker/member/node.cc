@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <string_view>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/enum_name.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
@@ -21,23 +23,9 @@ constexpr absl::Duration kEventPatience = absl::Milliseconds(2);
 constexpr absl::Duration kStartPatience = absl::Hours(24 * 365);
 
 // For the sentence of ranks that are apart: one leaves while another trains, for example.
-const char* NameOf(NodeMessage::Meeting meeting) {
-  using enum NodeMessage::Meeting;
-  switch (meeting) {
-    case kStart:
-      return "the run's beginning";
-    case kStep:
-      return "the end of a step";
-    case kEvents:
-      return "a sync";
-    case kAgree:
-      return "a checkpoint or a validation";
-    case kHashes:
-      return "the end of a round";
-    case kEnd:
-      return "its end";
-  }
-  return "no meeting";
+std::string_view NameOf(NodeMessage::Meeting meeting) {
+  return EnumName(meeting, {"the run's beginning", "the end of a step", "a sync",
+                            "a checkpoint or a validation", "the end of a round", "its end"});
 }
 
 // The events that have come, after a wait for the first.
@@ -48,16 +36,6 @@ absl::Status TakeAll(Take take, absl::Duration patience, std::vector<Event>* eve
                               take(events->empty() ? patience : absl::ZeroDuration()));
     if (!event.has_value()) return absl::OkStatus();
     events->push_back(*std::move(event));
-  }
-}
-
-// Appends the events of all ranks. This rank's own have their payloads.
-template <typename Event>
-void Append(std::vector<NodeMessage>& messages, uint32_t own_rank, std::vector<Event> own,
-            std::vector<Event> NodeMessage::*list, std::deque<Event>* queue) {
-  for (uint32_t r = 0; r < messages.size(); ++r) {
-    std::vector<Event>& events = r == own_rank ? own : messages[r].*list;
-    for (Event& event : events) queue->push_back(std::move(event));
   }
 }
 
@@ -223,51 +201,36 @@ void Node::Fail(const absl::Status& failure) {
   Meet(Message(Meeting::kEnd, failure)).status().IgnoreError();
 }
 
-absl::Status Node::MeetForEvents(NodeMessage mine) {
-  std::vector<Settled> settled = std::move(mine.settled);
-  std::vector<FetchEvent> fetched = std::move(mine.fetched);
-  // The message has no payloads, so the copies are small.
-  for (const Settled& each : settled) {
-    mine.settled.push_back(each);
-    mine.settled.back().merged = Buffer();
-  }
-  mine.fetched = fetched;
-  LONGWAVE_ASSIGN_OR_RETURN(std::vector<NodeMessage> messages, Meet(mine));
-  Append(messages, rank_.rank, std::move(settled), &NodeMessage::settled, &settled_);
-  Append(messages, rank_.rank, std::move(fetched), &NodeMessage::fetched, &fetched_);
-  return absl::OkStatus();
+template <typename Event, typename Take>
+absl::StatusOr<std::optional<Event>> Node::NextOf(std::deque<Event>& queue,
+                                                  std::vector<Event> NodeMessage::*list, Take take,
+                                                  absl::Duration timeout) {
+  if (!queue.empty()) return TakeFirst(queue);
+  std::vector<Event> own;
+  const absl::Status taken = TakeAll(take, std::min(timeout, kEventPatience), &own);
+  NodeMessage message = Message(Meeting::kEvents, taken);
+  message.*list = own;
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<NodeMessage> messages, Meet(message));
+  // The messages have no payloads, which this rank's own events have.
+  messages[rank_.rank].*list = std::move(own);
+  for (NodeMessage& each : messages) std::ranges::move(each.*list, std::back_inserter(queue));
+  return TakeFirst(queue);
 }
 
 absl::StatusOr<std::optional<Settled>> Node::Next(absl::Duration timeout) {
-  if (settled_.empty()) {
-    std::vector<Settled> own;
-    const absl::Status taken =
-        TakeAll([this](absl::Duration patience) { return exchange_->Next(patience); },
-                std::min(timeout, kEventPatience), &own);
-    NodeMessage message = Message(Meeting::kEvents, taken);
-    message.settled = std::move(own);
-    LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
-  }
-  return TakeFirst(settled_);
+  return NextOf(
+      settled_, &NodeMessage::settled,
+      [this](absl::Duration patience) { return exchange_->Next(patience); }, timeout);
 }
 
 absl::StatusOr<std::optional<FetchEvent>> Node::NextFetched(absl::Duration timeout) {
-  if (fetched_.empty()) {
-    std::vector<FetchEvent> own;
-    const absl::Status taken =
-        TakeAll([this](absl::Duration patience) { return exchange_->NextFetched(patience); },
-                std::min(timeout, kEventPatience), &own);
-    NodeMessage message = Message(Meeting::kEvents, taken);
-    message.fetched = std::move(own);
-    LONGWAVE_RETURN_IF_ERROR(MeetForEvents(std::move(message)));
-  }
-  return TakeFirst(fetched_);
+  return NextOf(
+      fetched_, &NodeMessage::fetched,
+      [this](absl::Duration patience) { return exchange_->NextFetched(patience); }, timeout);
 }
 
 void Node::DropFetched(uint32_t segment) {
-  std::erase_if(fetched_, [&](const FetchEvent& event) {
-    return std::visit([&](const auto& each) { return each.segment == segment; }, event);
-  });
+  std::erase_if(fetched_, [&](const FetchEvent& event) { return event.segment == segment; });
 }
 
 absl::Status Node::Post(SegmentPush push) {

@@ -143,7 +143,12 @@ class Node final : public Exchange, public ControlPlane {
   absl::StatusOr<std::vector<NodeMessage>> GatherMessages(const NodeMessage& mine,
                                                           absl::Duration patience);
   NodeMessage Message(Meeting meeting, const absl::Status& status = absl::OkStatus()) const;
-  absl::Status MeetForEvents(NodeMessage mine);
+  // The next event of all ranks in `queue`, after a meeting for more where it is empty. take: the
+  // exchange's, of this rank's own.
+  template <typename Event, typename Take>
+  absl::StatusOr<std::optional<Event>> NextOf(std::deque<Event>& queue,
+                                              std::vector<Event> NodeMessage::*list, Take take,
+                                              absl::Duration timeout);
   // Forgets the results of an earlier fetch of the segment.
   void DropFetched(uint32_t segment);
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/fields.h"
 #include "common/control/control.h"
 #include "worker/core/session_core.h"
 #include "worker/sync/segment_ledger.h"
@@ -45,6 +46,9 @@ struct NodeMessage {
   uint32_t worker = 0;
   uint64_t process = 0;  // see WorkerFolder
   std::string public_key, secret_key;
+  LONGWAVE_FIELDS(meeting, status, stop_requested, newest_open_round, bytes, renewals, settled,
+                  fetched, hashes, tokens, loss, figures, now, directive, ended, endpoints, run,
+                  worker, process, public_key, secret_key)
 };
 
 std::string Encode(const NodeMessage& message);

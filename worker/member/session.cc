@@ -144,12 +144,6 @@ std::optional<std::vector<std::string>> Session::TakeNewEndpoints() {
   return endpoints_;
 }
 
-void Session::Finish(const FinalReport& report) {
-  std::lock_guard lock(mutex_);
-  core_.Finish(report);
-  wake_.notify_all();
-}
-
 absl::StatusOr<bool> Session::AwaitEnd(absl::Duration patience) {
   std::unique_lock lock(mutex_);
   if (!core_.ended().has_value()) changed_.wait_for(lock, absl::ToChronoMilliseconds(patience));
@@ -182,47 +176,5 @@ void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patie
 }
 
 absl::Duration Session::Silence() const { return MonotonicNow() - core_.answered_at(); }
-
-uint32_t Session::worker() const {
-  std::lock_guard lock(mutex_);
-  return core_.worker();
-}
-
-uint32_t Session::members() const {
-  std::lock_guard lock(mutex_);
-  return core_.members();
-}
-
-std::optional<absl::Status> Session::ended() const {
-  std::lock_guard lock(mutex_);
-  return core_.ended();
-}
-
-Directive Session::directive() const {
-  std::lock_guard lock(mutex_);
-  return core_.directive();
-}
-
-absl::Duration Session::coordinator_silence() const {
-  std::lock_guard lock(mutex_);
-  return Silence();
-}
-
-void Session::SetState(const WorkerState& state) {
-  std::lock_guard lock(mutex_);
-  core_.SetState(state);
-}
-
-void Session::SetReadyRound(uint32_t round) {
-  std::lock_guard lock(mutex_);
-  core_.SetReadyRound(round);
-  wake_.notify_all();
-}
-
-void Session::Report(RoundReport report) {
-  std::lock_guard lock(mutex_);
-  core_.Report(std::move(report));
-  wake_.notify_all();
-}
 
 }  // namespace longwave

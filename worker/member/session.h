@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,9 +50,13 @@ class Session final : public ControlPlane {
   ~Session() override;
 
   // Members of the run by the coordinator's last answer, including this worker; 0: not known yet.
-  uint32_t members() const;
+  uint32_t members() const {
+    return Locked([this] { return core_.members(); });
+  }
   // Index of this worker. The index may change until AwaitStart returns, after a lost place.
-  uint32_t worker() const;
+  uint32_t worker() const {
+    return Locked([this] { return core_.worker(); });
+  }
 
   struct Start {
     uint64_t run = 0;
@@ -68,15 +74,29 @@ class Session final : public ControlPlane {
   // Waits a little for the answer. Does nothing after the run's end or after Finish.
   void Leave();
 
-  Directive directive() const override;
+  Directive directive() const override {
+    return Locked([this] { return core_.directive(); });
+  }
   bool stop_requested() const override { return stop_->requested(); }
-  std::optional<absl::Status> ended() const override;
-  absl::Duration coordinator_silence() const override;
-  void SetState(const WorkerState& state) override;
-  void Report(RoundReport report) override;
-  void SetReadyRound(uint32_t round) override;
+  std::optional<absl::Status> ended() const override {
+    return Locked([this] { return core_.ended(); });
+  }
+  absl::Duration coordinator_silence() const override {
+    return Locked([this] { return Silence(); });
+  }
+  void SetState(const WorkerState& state) override {
+    Locked([&] { core_.SetState(state); });
+  }
+  void Report(RoundReport report) override {
+    Tell([&] { core_.Report(std::move(report)); });
+  }
+  void SetReadyRound(uint32_t round) override {
+    Tell([&] { core_.SetReadyRound(round); });
+  }
   std::optional<std::vector<std::string>> TakeNewEndpoints() override;
-  void Finish(const FinalReport& report) override;
+  void Finish(const FinalReport& report) override {
+    Tell([&] { core_.Finish(report); });
+  }
   // After an answered report, a coordinator that no longer answers has ended the run.
   absl::StatusOr<bool> AwaitEnd(absl::Duration patience) override;
 
@@ -84,6 +104,17 @@ class Session final : public ControlPlane {
   Session(CoordinatorClient* client, SessionOptions options, RegisterWorker registration,
           StopSignal* stop);
 
+  template <typename F>
+  std::invoke_result_t<F> Locked(F f) const {
+    const std::lock_guard lock(mutex_);
+    return f();
+  }
+  // For what may make a call due.
+  template <typename F>
+  void Tell(F f) {
+    Locked(f);
+    wake_.notify_all();
+  }
   void CallUntilClosed();
   // Makes the due call, with the lock released, and handles its result. False: no call is due.
   bool Call(std::unique_lock<std::mutex>& lock);

@@ -18,9 +18,7 @@ void SegmentLedger::StopFetch(uint32_t segment, absl::Time now) {
   Entry& entry = entries_[segment];
   if (entry.stage == Stage::kWaiting) std::erase(waiting_[connection(segment)], segment);
   // Events of this fetch would mislead the segment's next one.
-  std::erase_if(fetched_, [segment](const FetchEvent& event) {
-    return std::visit([](const auto& each) { return each.segment; }, event) == segment;
-  });
+  std::erase_if(fetched_, [segment](const FetchEvent& event) { return event.segment == segment; });
   EndFetching(segment, Stage::kIdle, now);
 }
 
@@ -114,17 +112,18 @@ void SegmentLedger::Deliver(uint32_t segment, absl::Time now) {
   entry.kept.erase(entry.kept.begin(), entry.kept.lower_bound(entry.next));
   while (!entry.kept.empty() && entry.kept.begin()->first == entry.next &&
          entry.next < entry.until) {
-    fetched_.push_back(Fetched{.segment = segment,
-                               .round = entry.next,
-                               .is_snapshot = false,
-                               .payload = std::move(entry.kept.begin()->second)});
+    fetched_.push_back({.kind = FetchEvent::Kind::kUpdate,
+                        .segment = segment,
+                        .round = entry.next,
+                        .payload = std::move(entry.kept.begin()->second)});
     entry.kept.erase(entry.kept.begin());
     ++entry.next;
   }
   const bool is_present = entry.stage == Stage::kPulling && entry.next >= entry.open;
   const bool ends = entry.until == kRoundNever ? is_present : entry.next >= entry.until;
   if (!ends) return;
-  fetched_.push_back(UpToDate{.segment = segment, .open_round = entry.next});
+  fetched_.push_back(
+      {.kind = FetchEvent::Kind::kUpToDate, .segment = segment, .round = entry.next});
   EndFetching(segment, entry.until == kRoundNever ? Stage::kFollowing : Stage::kIdle, now);
 }
 
@@ -164,10 +163,11 @@ void SegmentLedger::TakeForFetch(Entry& entry, const AnswerFrame& answer, const 
       return AskAgain(segment, now + BusyBackoff(options_, segment, entry.refusals++));
     case Outcome::kRejected: {
       const auto reason = payload.bytes();
-      fetched_.push_back(FetchRefused{
-          .segment = segment,
-          .round = entry.next,
-          .reason = std::string(reinterpret_cast<const char*>(reason.data()), reason.size())});
+      fetched_.push_back(
+          {.kind = FetchEvent::Kind::kRefused,
+           .segment = segment,
+           .round = entry.next,
+           .reason = std::string(reinterpret_cast<const char*>(reason.data()), reason.size())});
       entry.kept.clear();
       return EndFetching(segment, Stage::kIdle, now);
     }
@@ -182,8 +182,10 @@ void SegmentLedger::Take(const SnapshotFrame& snapshot, const Buffer& payload, a
   // The snapshot may be a second one of a repeated fetch, or one of an abandoned fetch.
   if (entry.stage != Stage::kAsking || !entry.fetch_sent) return;
   if (entry.next != kRoundNever && snapshot.round <= entry.next) return;
-  fetched_.push_back(Fetched{
-      .segment = segment, .round = snapshot.round, .is_snapshot = true, .payload = payload});
+  fetched_.push_back({.kind = FetchEvent::Kind::kSnapshot,
+                      .segment = segment,
+                      .round = snapshot.round,
+                      .payload = payload});
   entry.next = snapshot.round;
   entry.refusals = 0;
   // The shard chooses the way from the snapshot on.

@@ -7,11 +7,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/fields.h"
 #include "common/control/control.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
@@ -48,28 +48,22 @@ struct Settled {
   Fate fate = Fate::kAccepted;
   // No shard keeps the round's update: the segment must be fetched from `round` on.
   bool compacted = false;
+  LONGWAVE_FIELDS(round, segment, fate, compacted)
 };
 
-// Events of a segment's fetch, in order: snapshots and updates, each the next one after those
-// before, and at last UpToDate or FetchRefused.
-
-struct Fetched {
+// An event of a segment's fetch. In order: snapshots and updates, each the next one after those
+// before, and at last kUpToDate or kRefused.
+struct FetchEvent {
+  enum class Kind : uint8_t { kUpdate, kSnapshot, kUpToDate, kRefused };
+  Kind kind = Kind::kUpdate;
   uint32_t segment = 0;
-  // An update's round, or the first round that is not in a snapshot.
+  // The update's; the first one that is not in the snapshot; the first one that is not there; the
+  // first one requested.
   uint32_t round = 0;
-  bool is_snapshot = false;
-  Buffer payload;
+  Buffer payload = {};      // of an update or a snapshot
+  std::string reason = {};  // kRefused: the shard's sentence
+  LONGWAVE_FIELDS(kind, segment, round, reason)
 };
-struct UpToDate {
-  uint32_t segment = 0;
-  uint32_t open_round = 0;  // the first round that is not there
-};
-struct FetchRefused {
-  uint32_t segment = 0;
-  uint32_t round = 0;  // the first round requested
-  std::string reason;  // the shard's sentence
-};
-using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
 
 template <typename T>
 std::optional<T> TakeFirst(std::deque<T>& queue) {
@@ -133,7 +127,7 @@ class SegmentLedger {
   // Fetches the rounds from `from_round` to `until_round` (exclusive) of a segment, or up to the
   // present. from_round kRoundNever: the segment lacks even the run's first weights, so that a
   // snapshot comes first. A shard without such old rounds may lead beyond until_round: see
-  // UpToDate. An earlier fetch of the segment ends, and its events are dropped. Errors: as Post.
+  // kUpToDate. An earlier fetch of the segment ends, and its events are dropped. Errors: as Post.
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
 
   // The first round of the segment that is not there.

@@ -259,7 +259,7 @@ TEST(AggregatorThreads, GiveTheSameEffectsWhateverTheirNumber) {
   options.rho = 0.25;
   options.down = {Selection::kTopK, ValueCodec::kInt2, 256};
   auto serial = Aggregator::Create(options, layout);
-  options.runner = std::make_shared<TileThreads>(3);
+  options.threads = std::make_shared<TileThreads>(3);
   auto threaded = Aggregator::Create(options, layout);
   ASSERT_TRUE(serial.ok() && threaded.ok());
   Rng rng(41);

@@ -81,15 +81,14 @@ TEST_F(ExchangeCatchUpTest, FetchesEverySegmentsLogInOrder) {
   std::map<uint32_t, uint32_t> next;
   for (uint32_t ended = 0; ended < segment_count();) {
     const auto event = exchange_->NextFetched(absl::Hours(1)).value().value();
-    if (const auto* end = std::get_if<UpToDate>(&event)) {
-      EXPECT_EQ(next[end->segment], 20u);
-      EXPECT_EQ(end->open_round, 30u);
+    if (event.kind == FetchEvent::Kind::kUpToDate) {
+      EXPECT_EQ(next[event.segment], 20u);
+      EXPECT_EQ(event.round, 30u);
       ++ended;
       continue;
     }
-    const auto& fetched = std::get<Fetched>(event);
-    EXPECT_EQ(fetched.round, 10 + next[fetched.segment]++);
-    EXPECT_EQ(Text(fetched.payload), std::to_string(fetched.round));
+    EXPECT_EQ(event.round, 10 + next[event.segment]++);
+    EXPECT_EQ(Text(event.payload), std::to_string(event.round));
   }
   EXPECT_EQ(exchange_->NewestOpenRound(), 30u);
 }

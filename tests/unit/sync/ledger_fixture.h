@@ -43,16 +43,11 @@ inline std::string Say(const Settled& one) {
 
 // "5/1 down", "snapshot 7/1 state", "up to 9/1", "refused 0/1: why".
 inline std::string Say(const FetchEvent& event) {
-  if (const auto* end = std::get_if<UpToDate>(&event)) {
-    return "up to " + std::to_string(end->open_round) + "/" + std::to_string(end->segment);
-  }
-  if (const auto* refused = std::get_if<FetchRefused>(&event)) {
-    return "refused " + std::to_string(refused->round) + "/" + std::to_string(refused->segment) +
-           ": " + refused->reason;
-  }
-  const auto& fetched = std::get<Fetched>(event);
-  return (fetched.is_snapshot ? "snapshot " : "") + std::to_string(fetched.round) + "/" +
-         std::to_string(fetched.segment) + " " + Text(fetched.payload);
+  using Kind = FetchEvent::Kind;
+  const std::string place = std::to_string(event.round) + "/" + std::to_string(event.segment);
+  if (event.kind == Kind::kUpToDate) return "up to " + place;
+  if (event.kind == Kind::kRefused) return "refused " + place + ": " + event.reason;
+  return (event.kind == Kind::kSnapshot ? "snapshot " : "") + place + " " + Text(event.payload);
 }
 
 // A ledger with two connections and three segments: 0 and 2 on the first, 1 on the second. Both

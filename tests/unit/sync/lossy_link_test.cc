@@ -211,9 +211,10 @@ class Worker {
 
   void TakeFetched() {
     while (const auto event = ledger_.TakeFetched()) {
-      if (const auto* fetched = std::get_if<Fetched>(&*event)) {
-        uint32_t& next = next_[fetched->segment];
-        if (fetched->is_snapshot) {
+      uint32_t& next = next_[event->segment];
+      if (!event->payload.empty()) {
+        const FetchEvent* const fetched = &*event;
+        if (fetched->kind == FetchEvent::Kind::kSnapshot) {
           ++snapshots_;
           ASSERT_GT(fetched->round, next);
           EXPECT_EQ(Text(fetched->payload), "state " + std::to_string(fetched->round));
@@ -225,10 +226,9 @@ class Worker {
         EXPECT_LE(next, shard_.open(fetched->segment));
         continue;
       }
-      ASSERT_TRUE(std::holds_alternative<UpToDate>(*event));
-      const auto& end = std::get<UpToDate>(*event);
-      EXPECT_EQ(end.open_round, next_[end.segment]);
-      idle_[end.segment] = true;
+      ASSERT_EQ(event->kind, FetchEvent::Kind::kUpToDate);
+      EXPECT_EQ(event->round, next);
+      idle_[event->segment] = true;
     }
   }
 

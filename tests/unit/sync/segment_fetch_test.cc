@@ -381,7 +381,7 @@ TEST(FetchOfManySegments, FetchesSomeAtATime) {
       ledger.Take(0, answer, Buffer(), now);
     }
     while (const auto event = ledger.TakeFetched()) {
-      ended.push_back(std::get<UpToDate>(*event).segment);
+      ended.push_back(event->segment);
     }
   }
   ASSERT_EQ(ended.size(), kSegments);

@@ -218,8 +218,9 @@ TEST_F(WorkerCoreTest, AnUpdateThatIsGoneIsFetched) {
   EXPECT_EQ(wish.segment, 1u);
   EXPECT_EQ(wish.from_round, 0u);
   // A fetch brings the update, and training goes on with the next round.
-  ASSERT_TRUE(worker->core.On(Fetched{1, 0, false, worker->posts[1].payload}).ok());
-  for (uint32_t s = 0; s < 2; ++s) ASSERT_TRUE(worker->core.On(UpToDate{s, 1}).ok());
+  ASSERT_TRUE(worker->core.On({FetchEvent::Kind::kUpdate, 1, 0, worker->posts[1].payload}).ok());
+  for (uint32_t s = 0; s < 2; ++s)
+    ASSERT_TRUE(worker->core.On({FetchEvent::Kind::kUpToDate, s, 1}).ok());
   EXPECT_EQ(worker->Advance(), Wish::kTrain);
   EXPECT_EQ(worker->core.round(), 1u);
   EXPECT_EQ(worker->core.step(), 1u);

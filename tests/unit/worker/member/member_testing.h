@@ -116,7 +116,10 @@ class FakeShards final : public Exchange {
     if (segment >= logs.size()) return absl::InvalidArgumentError("no such segment");
     fetches.push_back({segment, from_round, until_round});
     if (!refusal.empty()) {
-      events_.push_back(FetchRefused{segment, from_round, refusal});
+      events_.push_back({.kind = FetchEvent::Kind::kRefused,
+                         .segment = segment,
+                         .round = from_round,
+                         .reason = refusal});
       return absl::OkStatus();
     }
     uint32_t next = from_round;
@@ -124,12 +127,12 @@ class FakeShards final : public Exchange {
     const bool has_nothing = from_round == kRoundNever;
     if (snapshot != snapshots.end() && (has_nothing || snapshot->second.round > from_round)) {
       next = snapshot->second.round;
-      events_.push_back(Fetched{segment, next, true, snapshot->second.payload});
+      events_.push_back({FetchEvent::Kind::kSnapshot, segment, next, snapshot->second.payload});
     }
     for (; next < std::min(until_round, open_round(segment)); ++next) {
-      events_.push_back(Fetched{segment, next, false, logs[segment][next]});
+      events_.push_back({FetchEvent::Kind::kUpdate, segment, next, logs[segment][next]});
     }
-    events_.push_back(UpToDate{segment, next});
+    events_.push_back({FetchEvent::Kind::kUpToDate, segment, next});
     return absl::OkStatus();
   }
   absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration) override {

@@ -16,10 +16,11 @@ NodeMessage Full() {
   message.bytes = {.pushed = 1, .pulled = 2, .payload_pushed = 3, .payload_pulled = 4};
   message.settled = {
       {.round = 3, .segment = 2, .merged = Buffer(), .fate = Fate::kLate, .compacted = true}};
-  message.fetched = {Fetched{.segment = 1, .round = 4, .is_snapshot = true, .payload = Buffer()},
-                     Fetched{.segment = 1, .round = 5, .is_snapshot = false, .payload = Buffer()},
-                     UpToDate{.segment = 1, .open_round = 6},
-                     FetchRefused{.segment = 8, .round = 1, .reason = "compacted"}};
+  using enum FetchEvent::Kind;
+  message.fetched = {{.kind = kSnapshot, .segment = 1, .round = 4},
+                     {.kind = kUpdate, .segment = 1, .round = 5},
+                     {.kind = kUpToDate, .segment = 1, .round = 6},
+                     {.kind = kRefused, .segment = 8, .round = 1, .reason = "compacted"}};
   message.hashes = {11, 12};
   message.tokens = 64;
   message.loss = 2.5;
@@ -44,8 +45,8 @@ TEST(NodeMessage, SurvivesTheWay) {
   EXPECT_EQ(Encode(*decoded), bytes);
   EXPECT_EQ(decoded->status, Full().status);
   EXPECT_EQ(decoded->settled[0].fate, Fate::kLate);
-  EXPECT_EQ(std::get<Fetched>(decoded->fetched[0]).is_snapshot, true);
-  EXPECT_EQ(std::get<FetchRefused>(decoded->fetched[3]).reason, "compacted");
+  EXPECT_EQ(decoded->fetched[0].kind, FetchEvent::Kind::kSnapshot);
+  EXPECT_EQ(decoded->fetched[3].reason, "compacted");
   EXPECT_EQ(decoded->directive.repair, Full().directive.repair);
   EXPECT_EQ(decoded->ended, Full().ended);
   EXPECT_EQ(decoded->endpoints, Full().endpoints);
