@@ -44,7 +44,7 @@ constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
 // The part of a command's log that is searched for its metrics address, printed when it joins.
 constexpr size_t kLogHeadBytes = 64 * 1024;
-// Of one child at a time: one that prints without a pause does not keep the others waiting.
+// Of one running child at a time: one that never pauses does not keep the others waiting.
 constexpr int kLinesMax = 1000;
 
 // The argument after `flag`.
@@ -250,7 +250,8 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
   while (true) {
     for (Child& child : children_) {
       std::optional<std::string> line;
-      for (int i = 0; i < kLinesMax && (line = child.process->ReadLine()); ++i)
+      for (int i = 0;
+           (i < kLinesMax || !child.process->Running()) && (line = child.process->ReadLine()); ++i)
         TakeLine(&child, *line);
       ReadLog(&child);
     }
@@ -385,11 +386,8 @@ void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadli
       }
       if (!process->Running()) continue;
       running = true;
-      if (process->output_fd() < 0) {
-        reaping = true;
-      } else {
-        fds.push_back({process->output_fd(), POLLIN, 0});
-      }
+      reaping |= process->output_fd() < 0;
+      fds.push_back({process->output_fd(), POLLIN, 0});  // poll ignores -1
     }
     const absl::Duration left = deadline - MonotonicNow();
     if (!running || left <= absl::ZeroDuration() || Interrupted()) return;

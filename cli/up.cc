@@ -165,12 +165,8 @@ class Run {
     while (true) {
       const absl::Status children = cluster_.Supervise(StatusFeed::kInterval);
       feed_.Refresh();
-      for (std::string& notice : cluster_.TakeNotices()) {
-        Show(notice);
-        notice_ = std::move(notice);
-        notice_end_ = MonotonicNow() + kNoticeTime;
-      }
-      Show(MonotonicNow() < notice_end_ ? notice_ : "");
+      for (const std::string& notice : cluster_.TakeNotices()) Notice(notice);
+      Show("");
       if (!children.ok()) {
         // A process that was restarted around the run's end fails since the run is over.
         const bool is_over = feed_.status().phase == RunPhase::kFinished;
@@ -234,7 +230,7 @@ class Run {
       if (now - since < kEarlyEndTimeout || !said_to_have_left_.insert(worker->name()).second) {
         continue;
       }
-      Show(absl::StrCat(worker->name(), " has left the run (exit status 0); the others go on"));
+      Notice(absl::StrCat(worker->name(), " has left the run (exit status 0); the others go on"));
     }
     return true;
   }
@@ -285,6 +281,14 @@ class Run {
     return Failed(status.message());
   }
 
+  // Shows what happens beside training: once in a log, and for kNoticeTime in the live view.
+  void Notice(const std::string& text) {
+    Show(text);
+    notice_ = text;
+    notice_end_ = MonotonicNow() + kNoticeTime;
+    Show("");
+  }
+
   void Show(std::string note) {
     display_->Update({.config = &config_,
                       .status = &feed_.status(),
@@ -292,7 +296,8 @@ class Run {
                       .coordinator_address = cluster_.coordinator_address(),
                       .elapsed_s = Elapsed(),
                       .restarts = cluster_.restarts(),
-                      .note = std::move(note)});
+                      .note = std::move(note),
+                      .notice = MonotonicNow() < notice_end_ ? notice_ : ""});
   }
 
   double Elapsed() const { return absl::ToDoubleSeconds(MonotonicNow() - begin_); }

@@ -24,6 +24,7 @@ struct ViewInput {
   double elapsed_s = 0;   // since the command began
   uint32_t restarts = 0;  // of processes that were killed
   std::string note;       // the last line: the reason for waiting, or the failure
+  std::string notice;     // in its place, in the live view, where there is no note
 };
 
 // Preset, model, cluster and run folder.

@@ -256,7 +256,7 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   for (std::string& line : TrafficLines(so_far, style.width)) add(std::move(line));
 
   Lines notes;
-  std::string note = input.note;
+  std::string note = input.note.empty() ? input.notice : input.note;
   const bool has_failed = note.empty() && !status.failure.empty();
   if (has_failed) note = absl::StrCat("failed: ", status.failure);
   if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);

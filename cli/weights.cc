@@ -64,6 +64,9 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_RETURN_IF_ERROR(CheckTrains(*status));
   LONGWAVE_ASSIGN_OR_RETURN(const RunDescription run, client->GetRun());
   if (!run.manifest.has_value()) return Unavailable("the coordinator does not know the model yet");
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig of_run,
+                            ParseConfig(run.configuration, "the coordinator's configuration"));
+  LONGWAVE_RETURN_IF_ERROR(CheckPlace(file, of_run));
   LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   // A temporary member for each machine, so that the run's list stays short.
   const std::string name = absl::StrCat("weights-", NameOfThisMachine());
@@ -82,7 +85,6 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_ASSIGN_OR_RETURN(
       const RunConfig config,
       ParseConfig(run.configuration, "the coordinator's configuration", overrides));
-  LONGWAVE_RETURN_IF_ERROR(CheckPlace(file, config));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(*run.manifest, LayoutOptionsFor(config, *run.manifest)));
   std::vector<float> start;

@@ -59,8 +59,10 @@ if(NOT nvcc_result EQUAL 0)
 endif()
 set(LONGWAVE_CUDA_ARCHITECTURES "75;80;90" CACHE STRING "Compute capabilities to compile for")
 set(nvcc_targets)
-set(LONGWAVE_CUDA_OLDEST)  # of those that are compiled for, in ascending order
-foreach(architecture IN LISTS LONGWAVE_CUDA_ARCHITECTURES)
+set(LONGWAVE_CUDA_OLDEST)  # of those that are compiled for
+set(architectures ${LONGWAVE_CUDA_ARCHITECTURES})
+list(SORT architectures COMPARE NATURAL)
+foreach(architecture IN LISTS architectures)
   if(NOT nvcc_architectures MATCHES "compute_${architecture}\n")
     message(STATUS "CUDA: this nvcc does not know compute_${architecture}; left out")
     continue()

@@ -2,9 +2,9 @@
 # ours with the alias longwave::NAME. Its headers need DEPS; only its sources need PRIVATE_DEPS. All can go into
 # liblongwave.so. Access to hidden symbols is as fast as without -fPIC.
 #
-# Sources are compiled with precompiled headers, a quarter of their time: those below, and PRECOMPILES beside them, of this
-# library or of the one that PRECOMPILED_BY names (base). A source includes what it uses all the same; tools/tidy.sh, which
-# compiles without them, would find it if not.
+# Precompiled headers save a quarter of the time that a source takes. A library has those below and PRECOMPILES compiled, or
+# uses those of the library that PRECOMPILED_BY names (base). A source includes what it uses all the same: tools/tidy.sh reads
+# the sources of a change without them.
 set(LONGWAVE_PRECOMPILED <algorithm> <cstdint> <functional> <map> <memory> <mutex> <optional> <string> <utility> <vector>
   <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/time/time.h>)
 # GCC no longer knows the standard library's functions as a system's where their header is precompiled, and warns of

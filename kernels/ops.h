@@ -30,8 +30,8 @@ struct Exec {
 };
 
 // A worker's signal, as a difference of two flat arrays or a scaled one: s = scale · (a − b), or
-// scale · a if b is null, each operation rounded to fp32. a, b:
-// [Layout::parameter_count()].
+// scale · a if b is null, each operation rounded to fp32.
+// a, b: [Layout::parameter_count()].
 struct Signal {
   const float* a = nullptr;
   const float* b = nullptr;

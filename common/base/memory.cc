@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/cgroup_memory.h"
 #include "common/base/errors.h"
 

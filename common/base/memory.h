@@ -2,7 +2,6 @@
 #define LONGWAVE_COMMON_BASE_MEMORY_H_
 
 #include <cstddef>
-#include <string>
 
 #include "absl/status/statusor.h"
 

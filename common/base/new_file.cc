@@ -16,10 +16,12 @@ namespace {
 
 // The file that a symbolic link names: the link stays.
 std::string Target(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) return path;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
+  constexpr int kLinksMax = 40;  // as Linux follows
+  std::error_code ignored;
+  std::filesystem::path target = path;
+  for (int i = 0; i < kLinksMax && std::filesystem::is_symlink(target, ignored); ++i)
+    target = target.parent_path() / std::filesystem::read_symlink(target, ignored);
+  return target.string();
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ class Rng {
     state_ += count * 0x9e3779b97f4a7c15u;
   }
 
-  // Uniform in [0, bound) for a bound of at least 1: the product of 64 random bits and the bound,
-  // without its lowest part, which no carry is awaited of. The bias of a bound up to 2^32 is below
-  // 2^-32.
+  // Uniform in [0, bound) for a bound of at least 1: the upper half of the product of 64 random
+  // bits and the bound, without its lowest partial product and the carries of the fractions. The
+  // bias is below 2^-32 for a bound up to 2^32.
   LONGWAVE_HOST_DEVICE constexpr uint64_t Below(uint64_t bound) {
     const uint64_t word = Next(), high = word >> 32, low = word & 0xffffffffu;
     const uint64_t bound_high = bound >> 32, bound_low = bound & 0xffffffffu;

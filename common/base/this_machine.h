@@ -8,7 +8,7 @@
 
 namespace longwave {
 
-// The default name of a worker: this machine's host name.
+// The host name of this machine, by default a worker's name; "worker" if it has none.
 inline std::string NameOfThisMachine() {
   char name[HOST_NAME_MAX + 1] = "";
   gethostname(name, sizeof name - 1);

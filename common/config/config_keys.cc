@@ -283,8 +283,7 @@ std::vector<ConfigKey> ClusterKeys() {
                 "Seconds of silence after which a member counts as lost."),
       NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
                 "Seconds that a process waits for the others at the start. At the end of the run a "
-                "member "
-                "has at least this long to report its replica before it is left out."),
+                "member has at least this long to report its replica before it is left out."),
       WholeKey(LONGWAVE_KEY(cluster.workers_max), 0, 0, 65536,
                "Members that the coordinator lets in at once, those that the run waits for "
                "(`run.workers`) and those that join late. By it shards size their queues and say "

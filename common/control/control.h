@@ -18,7 +18,7 @@ inline constexpr uint32_t kRoundNever = ~uint32_t{0};
 // The hash of a whole state from its segments' hashes, in order.
 uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes);
 
-// The enums count from 1.
+// The last values, for FieldReader; the first is 1.
 constexpr RunPhase LastOf(RunPhase) { return RunPhase::kStopped; }
 constexpr WorkerPhase LastOf(WorkerPhase) { return WorkerPhase::kJoining; }
 

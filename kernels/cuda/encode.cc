@@ -67,9 +67,9 @@ absl::Status LaunchTiles(Workspace& workspace, cudaStream_t stream, const Encode
       job.tiles.first = first;
       job.tiles.count = count;
       job.spectrum = nullptr;
-      // Without memory for a plan the kernel goes by stages; a fault of the device shows at its
-      // start.
-      if (fft && !RunFft(workspace, stream, job).ok()) job.spectrum = nullptr;
+      // Where it fails, for want of memory perhaps, the kernel goes by stages. A fault of the
+      // device shows at the kernel's launch.
+      if (fft) static_cast<void>(RunFft(workspace, stream, job));
       LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(kernel, job, stream));
       if (fft && workspace.spectra_used != nullptr) {
         LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(workspace.spectra_used, stream));

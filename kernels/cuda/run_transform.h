@@ -9,7 +9,7 @@ namespace longwave::cuda {
 
 // The encoder's transform of runs of 4096: by an FFT (fft.h), the default, whose coefficients agree
 // with the CPU's within the tolerance, or by the stages of our own kernel, which have the CPU's
-// bits. Where no library of the FFT works, the stages serve in its place.
+// bits. Where no library of the FFT works, or its call fails, the stages serve in its place.
 enum class RunTransform : uint8_t { kStages, kFft };
 // For tests that compare with the CPU's bits. From any thread, for encodings that begin later.
 void SetRunTransform(RunTransform transform);

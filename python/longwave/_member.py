@@ -42,7 +42,7 @@ def heartbeat_timeout_s(configuration: str) -> float:
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else text.encode(errors="replace")
+    return None if text is None else text.encode()
 
 
 class Member:
@@ -147,7 +147,8 @@ class Member:
         self._wait(library().lw_finish, self._handle)
 
     def leave(self, failure: Optional[str] = None) -> None:
-        self._wait(library().lw_leave, self._handle, _bytes(failure))
+        text = None if failure is None else failure.encode(errors="replace")
+        self._wait(library().lw_leave, self._handle, text)
 
     def close(self) -> None:
         # A signal's handler in between finds no member, and stops nothing.

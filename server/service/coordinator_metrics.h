@@ -47,7 +47,7 @@ class CoordinatorMetrics {
  public:
   // rounds: of the run; promises_equal_replicas: as PromisesEqualReplicas. `metrics` outlives this
   // object.
-  CoordinatorMetrics(Metrics* metrics, uint64_t rounds, bool promises_equal_replicas = true);
+  CoordinatorMetrics(Metrics* metrics, uint64_t rounds, bool promises_equal_replicas);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
 

@@ -20,11 +20,11 @@ absl::Status ShardDataPlane::Serve() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopping_ || (core_ != nullptr && knows_members_); });
+    if (stopping_) return absl::OkStatus();
     serving_ = true;
   }
   const absl::Status served = ServeFrames();
-  stopping_ = true;
-  RunTasks(/*serves=*/false);
+  Attend(/*ends=*/true);
   return served;
 }
 
@@ -78,23 +78,21 @@ void ShardDataPlane::Count(const ShardEffect& effect) {
   }
 }
 
-bool ShardDataPlane::Attend() {
-  attention_.store(false, std::memory_order_relaxed);
-  if (stopping_) return false;
-  RunTasks(/*serves=*/true);
-  return true;
-}
-
-void ShardDataPlane::RunTasks(bool serves) {
+bool ShardDataPlane::Attend(bool ends) {
   std::vector<std::function<void()>> tasks;
+  bool serves = false;
   {
     const std::lock_guard lock(mutex_);
-    serving_ = serves;
-    tasks = std::exchange(tasks_, {});
+    attention_.store(false, std::memory_order_relaxed);
+    if (ends) stopping_ = true;
+    serves = !stopping_;
+    if (serves || ends) tasks = std::exchange(tasks_, {});
+    if (ends) serving_ = false;
   }
   // Without the lock: a membership may merge rounds and write a state to a disk that hangs, while
   // other threads report that.
   for (const auto& task : tasks) task();
+  return serves;
 }
 
 void ShardDataPlane::Post(std::function<void()> task) const {

@@ -59,9 +59,8 @@ class ShardDataPlane {
 
  private:
   absl::Status ServeFrames();
-  // Runs the tasks that other threads have posted. False: to stop.
-  bool Attend();
-  void RunTasks(bool serves);
+  // Runs the tasks that other threads have posted. False: to stop. ends: the last time.
+  bool Attend(bool ends = false);
   void Take(const PeerFrame& frame);
   // Commits the taken frames, sends answers and updates, and tends the core.
   void Settle();

@@ -45,7 +45,7 @@ class ShardMetrics {
   // metrics: outlives this object. state_dir: empty without a folder. writes_models: whether the
   // run has snapshots of the parameters (CanCatchUp).
   ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max,
-               bool writes_models = true);
+               bool writes_models);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
   void SetMemoryLimit(uint64_t open_bytes_max);

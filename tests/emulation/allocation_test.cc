@@ -251,6 +251,13 @@ TEST(CudaBackend, AllocatesInTheFirstCallsOfLargerSegments) {
   }
 }
 
+TEST(CudaBackend, EncodesByStagesWhereTheFftFails) {
+  Worker worker({{"a", {4096}}}, 1, {Selection::kTopK, ValueCodec::kInt2, 64});
+  emulation::fft_fails = true;
+  worker.Sync({});  // which expects success
+  emulation::fft_fails = false;
+}
+
 TEST(Device, OlderThanTheCompiledCodeIsNotUsed) {
   emulation::capability = 70;
   const absl::Status refused = OpsFor(BackendKind::kCuda).status();

@@ -7,6 +7,7 @@
 #include "kernels/cuda/fft.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/run_transform.h"
+#include "tests/emulation/runtime.h"
 
 namespace longwave::cuda {
 namespace {
@@ -45,6 +46,7 @@ const absl::Status& FftStatus() {
 }
 
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream) {
+  if (emulation::fft_fails) return absl::ResourceExhaustedError("no memory for a plan");
   LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(FftKernel, count, 1, stream, runs));
   return absl::OkStatus();
 }

@@ -43,6 +43,8 @@ ResourceCounts ResourcesMade();
 
 // Major and minor number of the device, such as 75 for 7.5.
 inline int capability = 90;
+// Whether an FFT fails (fft_plain.cc), as one without memory for its plan.
+inline bool fft_fails = false;
 
 // While one lives, its thread is in the emulation, whose allocations are none of its caller's.
 class Inside {

@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<TokenPiece>> Pieces(const DataSection& data, const st
       // The tokenizer that `longwave.make_tokens` writes beside them may have the size of some.
       if (file.ends_with(".json")) {
         return InvalidArgument("data: got ", file, ", wanted files of tokens: a pattern such as '",
-                               path, "/*.bin'");
+                               std::filesystem::path(file).parent_path().string(), "/*.bin'");
       }
       LONGWAVE_ASSIGN_OR_RETURN(TokenPiece piece,
                                 MapTokens(file, data.token_type == "uint32" ? 4 : 2));

@@ -40,11 +40,6 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
   const nlohmann::json header = ParseShallowJson(text);
   if (!file || !header.is_object()) return Unfit(path, "its safetensors header is not whole");
 
-  if (const size_t tensors = header.size() - header.count("__metadata__");
-      tensors != manifest.tensors.size()) {
-    return Unfit(path, absl::StrCat("got ", tensors, " tensors, wanted the ",
-                                    manifest.tensors.size(), " of the model"));
-  }
   std::error_code error;
   const uint64_t file_bytes = std::filesystem::file_size(path, error);
   if (error) return Unfit(path, error.message());
@@ -72,6 +67,11 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Ma
     file.read(reinterpret_cast<char*>(flat.data() + layout.flat_offset(i)),
               static_cast<std::streamsize>(bytes));
     if (!file) return Unfit(path, absl::StrCat("ends before tensor ", tensor.name, " does"));
+  }
+  if (const size_t tensors = header.size() - header.count("__metadata__");
+      tensors != manifest.tensors.size()) {
+    return Unfit(path, absl::StrCat("got ", tensors, " tensors, wanted the ",
+                                    manifest.tensors.size(), " of the model"));
   }
   return flat;
 }

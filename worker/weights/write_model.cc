@@ -1,8 +1,6 @@
 #include "worker/weights/write_model.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
@@ -25,13 +23,17 @@ std::string DescriptionOf(const std::string& path, const RunConfig& config) {
 
 absl::Status CheckPlace(const std::string& path, const RunConfig& config) {
   const std::string description = DescriptionOf(path, config);
-  std::ifstream file(description);
-  if (description.empty() || !file) return absl::OkStatus();
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (content == Gpt2Config(config.model)) return absl::OkStatus();
-  return AlreadyExists(description,
-                       ": got a file that describes something else, wanted none where ", path,
-                       " is written; give the weights another folder or name");
+  std::error_code error;
+  if (description.empty() || !std::filesystem::exists(description, error)) return absl::OkStatus();
+  if (std::filesystem::is_regular_file(description, error)) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    const auto described = ReadGpt2Config(folder.empty() ? "." : folder);
+    if (described.ok() && Gpt2Config(*described) == Gpt2Config(config.model))
+      return absl::OkStatus();
+  }
+  return AlreadyExists(
+      description, ": got a file that does not describe the run's model, wanted ", "none where ",
+      path, " is written, since it is replaced; give the weights another folder or name");
 }
 
 absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,

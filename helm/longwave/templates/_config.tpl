@@ -46,7 +46,7 @@
 {{- if ne .kind "None" }}
 {{- $most := dig "cluster" "workers_max" 0 $given | int | default (max 64 (mul 2 (include "longwave.runWorkers" $ | int)) | int) }}
 {{- if gt (int .replicas) $most }}
-{{- fail (printf "workers.replicas: got %d, but the run takes %d members at once, wanted fewer, or a larger config.cluster.workers_max" (int .replicas) $most) }}
+{{- fail (printf "workers.replicas: got %d, but the run takes %d members at once, wanted at most that many, or a larger config.cluster.workers_max" (int .replicas) $most) }}
 {{- end }}
 {{- if or .data.existingClaim .data.configMap .objectStore.text }}
 {{- $_ := set $own "data" (dict "path" .data.mountPath) }}

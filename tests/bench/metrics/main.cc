@@ -63,7 +63,7 @@ class ManyMembers {
                .shards_wanted = kShards,
                .rounds = kRounds + 1,
                .segment_count = [](const Manifest&, uint64_t) { return 1; }}),
-        series_(metrics, kRounds + 1) {
+        series_(metrics, kRounds + 1, /*promises_equal_replicas=*/true) {
     for (uint32_t w = 0; w < members; ++w) {
       const RegisterWorker request = {.name = absl::StrFormat("worker-%d", w),
                                       .identity = w + 1,

@@ -81,6 +81,10 @@ TEST_F(NewFileTest, ALinkStaysAndItsFileIsReplaced) {
   std::string content;
   EXPECT_TRUE(std::getline(std::ifstream(root_ + "/far/file"), content));
   EXPECT_EQ(content, "newer");
+  std::filesystem::remove(root_ + "/far/file");
+  ASSERT_TRUE(WriteFile(root_ + "/link", "the first").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(root_ + "/link"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(root_ + "/far/file"));
 }
 
 TEST_F(NewFileTest, WhatSomebodyElseHasWrittenBesideItStays) {

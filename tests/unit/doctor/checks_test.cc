@@ -158,7 +158,8 @@ TEST(CheckMachineMemory, HoldsWhatIsThereAgainstWhatTheWorkerNeeds) {
   const Needs needs{.memory_bytes = 20e9, .host_memory_bytes = 4e9};
   ExpectSays(CheckMachineMemory(memory, needs, /*on_gpu=*/false), kFailed, "needs 20");
   ExpectSays(CheckMachineMemory(memory, needs, /*on_gpu=*/true), kOk, "needs 4");
-  ExpectSays(CheckMachineMemory(MachineMemory{5e8, 32e9}, {}, false), kWarning, "500.0 MB available");
+  ExpectSays(CheckMachineMemory(MachineMemory{5e8, 32e9}, {}, false), kWarning,
+             "500.0 MB available");
   ExpectSays(CheckMachineMemory(absl::UnavailableError("no /proc/meminfo"), {}, false), kWarning,
              "no /proc/meminfo");
 }

@@ -96,7 +96,7 @@ class CoordinatorMetricsTest : public testing::Test {
   }
 
   Metrics metrics_{MetricPart::kCoordinator};
-  CoordinatorMetrics series_{&metrics_, 7};
+  CoordinatorMetrics series_{&metrics_, 7, /*promises_equal_replicas=*/true};
   RunStatus status_{.phase = RunPhase::kTraining, .parameters = 100};
   Refusals refusals_;
 };
@@ -120,6 +120,16 @@ TEST_F(CoordinatorMetricsTest, SaysHowTheRunIs) {
   EXPECT_EQ(Value("longwave_coordinator_progress_age_seconds"), 4);
   EXPECT_EQ(Value("longwave_coordinator_validation_loss"), 1.5);
   EXPECT_EQ(metrics_.histogram("longwave_coordinator_round_seconds").Read().sum, 5);
+}
+
+TEST_F(CoordinatorMetricsTest, UnequalReplicasAreNoneOfAMethodThatPromisesNoEquality) {
+  status_.replicas_equal = false;
+  Refresh();
+  EXPECT_EQ(Value("longwave_coordinator_replicas_unequal"), 1);
+  Metrics other(MetricPart::kCoordinator);
+  CoordinatorMetrics local(&other, 7, /*promises_equal_replicas=*/false);
+  local.Refresh(status_, refusals_);
+  EXPECT_EQ(other.gauge("longwave_coordinator_replicas_unequal").value(), 0);
 }
 
 TEST_F(CoordinatorMetricsTest, AddsTheRanksOfActiveMembersUp) {

@@ -32,7 +32,7 @@ class ShardMetricsTest : public testing::Test {
   }
 
   Metrics metrics_{MetricPart::kShard};
-  ShardMetrics series_{&metrics_, 3, "", 1000};
+  ShardMetrics series_{&metrics_, 3, "", 1000, /*writes_models=*/true};
   Refusals refusals_;
 };
 
@@ -124,13 +124,18 @@ TEST_F(ShardMetricsTest, ADiskIsOnThePageOfAShardThatHasOne) {
   EXPECT_FALSE(metrics_.gauge("longwave_shard_disk_free_bytes").is_set());
   EXPECT_FALSE(metrics_.gauge("longwave_shard_snapshot_age_seconds", {"state"}).is_set());
   Metrics other(MetricPart::kShard);
-  ShardMetrics durable(&other, 0, testing::TempDir(), 1000);
+  ShardMetrics durable(&other, 0, testing::TempDir(), 1000, /*writes_models=*/true);
   durable.Show({.states_written = 2}, refusals_, absl::ZeroDuration());
   EXPECT_GT(other.gauge("longwave_shard_disk_size_bytes").value(), 0);
   EXPECT_LE(other.gauge("longwave_shard_disk_free_bytes").value(),
             other.gauge("longwave_shard_disk_size_bytes").value());
   EXPECT_EQ(other.counter("longwave_shard_snapshots_written_total", {"state"}).value(), 2);
   EXPECT_TRUE(other.gauge("longwave_shard_snapshot_age_seconds", {"model"}).is_set());
+  Metrics without(MetricPart::kShard);
+  ShardMetrics of_local(&without, 0, testing::TempDir(), 1000, /*writes_models=*/false);
+  of_local.Show({}, refusals_, absl::ZeroDuration());
+  EXPECT_TRUE(without.gauge("longwave_shard_snapshot_age_seconds", {"state"}).is_set());
+  EXPECT_FALSE(without.gauge("longwave_shard_snapshot_age_seconds", {"model"}).is_set());
 }
 
 }  // namespace

@@ -381,6 +381,7 @@ TEST(FetchOfManySegments, FetchesSomeAtATime) {
       ledger.Take(0, answer, Buffer(), now);
     }
     while (const auto event = ledger.TakeFetched()) {
+      ASSERT_EQ(event->kind, FetchEvent::Kind::kUpToDate);
       ended.push_back(event->segment);
     }
   }

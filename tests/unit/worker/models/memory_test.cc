@@ -44,9 +44,10 @@ TEST(CheckMemory, CountsEveryWorkerOfTheMachine) {
 }
 
 TEST(CheckMemory, NamesTheGpuWhereItIsItsMemory) {
-  EXPECT_EQ(std::string(CheckMemory({12.3e9, 295.2e9}, 1, {20.1e9, 64e9}, kGpuMemory).message()),
-            "model: 12.3 G parameters want about 295.2 GB of GPU memory for this worker, 20.1 GB are "
-            "available");
+  EXPECT_EQ(
+      std::string(CheckMemory({12.3e9, 295.2e9}, 1, {20.1e9, 64e9}, kGpuMemory).message()),
+      "model: 12.3 G parameters want about 295.2 GB of GPU memory for this worker, 20.1 GB are "
+      "available");
   EXPECT_EQ(std::string(CheckMemory({1e9, 24e9}, 3, {60e9, 64e9}, kGpuMemory).message()),
             "model: 1.0 G parameters want about 24.0 GB of GPU memory for each of the 3 workers on "
             "this GPU, which has 64.0 GB");
