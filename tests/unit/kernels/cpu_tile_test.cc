@@ -55,7 +55,7 @@ std::vector<Input> Inputs(uint32_t n) {
       made("huge", [&](uint32_t) { return noise() * 3.3e38; }),
       made("all magnitudes",
            [&](uint32_t) { return std::ldexp(noise(), static_cast<int>(rng.Below(250)) - 125); }),
-      made("clustered", [&](uint32_t i) { return noise() / (1 + i % 64 + i / 64); }),
+      made("clustered", [&](uint32_t i) { return noise() / (1 + i % 64 + (i >> 6)); }),
       made("on the borders of levels",
            [&](uint32_t) { return (static_cast<int>(rng.Below(33)) - 16) * 0.125; })};
 }
@@ -255,6 +255,7 @@ INSTANTIATE_TEST_SUITE_P(All, CpuTile, testing::ValuesIn(SupportedIsas()),
 
 TEST(ParallelFor, CallsEachIndexOnceFromManyCallersAndFromItself) {
   std::vector<std::thread> callers;
+  callers.reserve(4);
   for (int c = 0; c < 4; ++c) {
     callers.emplace_back([c] {
       for (uint32_t count = 0; count < 60; ++count) {
