@@ -1,16 +1,23 @@
 #ifndef LONGWAVE_WORKER_SYNC_PIPELINE_H_
 #define LONGWAVE_WORKER_SYNC_PIPELINE_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 #include "common/wire/buffer.h"
 #include "common/wire/codec.h"
+#include "common/wire/payload.h"
+#include "kernels/device_floats.h"
 #include "kernels/ops.h"
 
 namespace longwave {
@@ -80,12 +87,13 @@ class SyncPipeline {
                                                               ReplicaView replica) {
     return Create(options, layout, ops, exec, replica, AllSegments(*layout));
   }
+  // Encodings under way write into the segments' payloads.
   ~SyncPipeline();
   SyncPipeline(const SyncPipeline&) = delete;
   SyncPipeline& operator=(const SyncPipeline&) = delete;
 
   // A fragment's segments are fragment, fragment + fragment_count(), and so on.
-  uint32_t fragment_count() const;
+  uint32_t fragment_count() const { return static_cast<uint32_t>(elements_.size()); }
 
   // learning_rate: the inner schedule's at this signal. Encodings begun earlier and not taken
   // return to the residual.
@@ -117,10 +125,10 @@ class SyncPipeline {
   // Updates θ from the fragment's part of the anchor. FailedPrecondition: a segment is missing.
   absl::Status EndFragment();
 
-  bool owns(uint32_t segment) const;
+  bool owns(uint32_t segment) const { return owned_.Contains(segment); }
 
   // The first round whose update is not in the segment's anchor.
-  uint32_t anchor_round(uint32_t segment) const;
+  uint32_t anchor_round(uint32_t segment) const { return segments_[segment].anchor_round; }
 
   // Applies the update of round anchor_round(segment) to the segment's anchor alone, outside the
   // order of fragments, without θ or the momentum. (Under a gradient signal θ is the anchor.)
@@ -143,8 +151,10 @@ class SyncPipeline {
   absl::Status LoadSegment(uint32_t segment, uint32_t round,
                            std::span<const std::vector<float>> arrays);
   // The number of arrays that ExportSegment returns, and of elements in each.
-  uint32_t segment_arrays() const;
-  uint64_t segment_elements(uint32_t segment) const;
+  uint32_t segment_arrays() const { return static_cast<uint32_t>(SegmentArrays().size()); }
+  uint64_t segment_elements(uint32_t segment) const {
+    return ElementCount(SegmentElements(*layout_, segment));
+  }
 
   // The residual momentum in the transform's domain, the owned segments' coefficients, in host
   // memory. Zeros where the next Encode drops the residual (β = 0), except in `unsettled` segments,
@@ -177,14 +187,122 @@ class SyncPipeline {
 
   // The start with all merged updates, and the residual momentum in the transform's domain, flat in
   // the backend's memory. Only the elements that this process owns are there.
-  const float* anchor() const;
-  const float* momentum() const;
-  const EncodeReport& report(uint32_t segment) const;
+  const float* anchor() const { return Anchor(); }
+  const float* momentum() const { return momentum_.get(); }
+  const EncodeReport& report(uint32_t segment) const { return segments_[segment].report; }
 
  private:
-  struct State;
-  explicit SyncPipeline(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct SegmentState {
+    PayloadLayout up;
+    // Layout of the last merged update, whose format may change from round to round.
+    std::optional<PayloadLayout> merged;
+    // Reused each round once the socket has released it.
+    std::shared_ptr<std::vector<std::byte>> payload;
+    EncodeReport report;
+    uint32_t round = 0;             // of the payload
+    bool begun = false;             // encoding has begun, and the result is not read yet
+    bool taken = false;             // the residual has lost what the payload holds
+    bool given_back = false;        // the residual has all of it again; see Decay
+    bool applied = false;           // the round's merged update is in the anchor
+    uint32_t anchor_round = 0;      // first round not in the anchor
+    uint32_t accounted = 0;         // see Push
+    uint32_t accounted_before = 0;  // by the last Encode or RestoreFrom
+
+    // The round's contribution is in the residual again; earlier rounds are unchanged. A residual
+    // that began with zeros (0) has no contribution up to this round. The residual may be copied
+    // from now on, so 0 is no longer true of it.
+    void GiveBackAccounted(uint32_t at_round) {
+      accounted = accounted_before != 0 ? accounted_before : at_round + 1;
+    }
+  };
+
+  SyncPipeline(const SyncOptions& options, const Layout* layout, const KernelOps* ops, Exec exec,
+               ReplicaView replica, SegmentRange owned);
+  absl::Status Allocate();
+
+  float* Anchor() const { return options_.pseudo_gradient ? anchor_.get() : replica_.theta; }
+
+  const Segment& PlaceOf(uint32_t segment) const { return layout_->segments()[segment]; }
+  // The owned coefficients, a contiguous part of the momentum.
+  uint64_t CoefficientBegin() const {
+    return owned_.begin == owned_.end ? 0 : PlaceOf(owned_.begin).coefficient_begin;
+  }
+  uint64_t CoefficientEnd() const {
+    if (owned_.begin == owned_.end) return 0;
+    const Segment& last = PlaceOf(owned_.end - 1);
+    return last.coefficient_begin + last.coefficient_count;
+  }
+  bool InPlace() const { return !options_.pseudo_gradient; }
+  bool InParts() const { return options_.overlapped || fragment_count() > 1; }
+  bool KeepsBase() const { return options_.overlapped && options_.blend > 0; }
+  // Neighbours in a fragment use different slots.
+  uint32_t Slot(uint32_t index) const { return index / fragment_count() % kEncodeSlots; }
+
+  Signal MakeSignal() const {
+    if (options_.pseudo_gradient) return {.a = Anchor(), .b = replica_.theta};
+    const float scale = options_.scale_by_learning_rate ? static_cast<float>(learning_rate_) : 1.0f;
+    return {.a = replica_.gradient, .scale = scale};
+  }
+
+  // Waits for the slot's encoding, if one is under way.
+  absl::Status Finish(uint32_t slot) {
+    if (!std::exchange(under_way_[slot], false)) return absl::OkStatus();
+    return ops_->finish(exec_, slot);
+  }
+
+  // The factor of m in the segment's next encoding. β = 0 drops the rest of the last signal, but a
+  // returned contribution must survive: it is kept whole once, as if the two rounds were one. Under
+  // any other β it decays like every unsent part.
+  float Decay(const SegmentState& segment) const {
+    return options_.beta == 0 && segment.given_back ? 1.0f : options_.beta;
+  }
+  // Enqueues the segment's encoding.
+  absl::Status Begin(uint32_t index);
+  // Waits for the segment's encoding, which begins here if it has not. Errors as Encode.
+  absl::Status FinishEncoding(uint32_t index);
+  // Reverts an encoding that was begun and will not be sent.
+  absl::Status Drop(uint32_t index);
+  // Returns the contribution of the segment's last encoding to the residual.
+  absl::Status GiveBack(uint32_t index);
+  // Copies elements of a flat array.
+  absl::Status Copy(std::span<const ElementRange> ranges, float* to, const float* from) const;
+  // θ ← anchor + blend·(θ − base) over the fragment's elements.
+  absl::Status Blend();
+
+  // Applies the update of round at_round to the segment's anchor.
+  absl::Status Update(uint32_t index, uint32_t at_round, double at_learning_rate,
+                      const Buffer& update);
+  // Returns the contribution in `payload`, of layout `form` and round of_round, to the residual.
+  absl::Status GiveBack(uint32_t index, uint32_t of_round, const PayloadLayout& form,
+                        std::span<const std::byte> payload);
+  // FailedPrecondition: the anchor is more than a function of the updates.
+  absl::Status CheckCatchesUp() const;
+  // The arrays that a segment's anchor is part of, each [parameter_count].
+  std::vector<float*> SegmentArrays() const;
+
+  float Eta(double at_learning_rate) const {
+    return options_.eta_follows_learning_rate ? static_cast<float>(options_.eta * at_learning_rate)
+                                              : options_.eta;
+  }
+
+  const SyncOptions options_;
+  const Layout* const layout_;
+  const KernelOps* const ops_;
+  Exec exec_;  // with the owner of its encode slots, which pipelines on one stream do not share
+  const ReplicaView replica_;
+  const SegmentRange owned_;  // all arrays below have these segments' parts alone
+  DeviceFloats anchor_;       // for a pseudo-gradient; a gradient's anchor is the replica itself
+  DeviceFloats base_;         // θᵢ at the last signals, for an overlap with blend
+  DeviceFloats swap_;         // from the first SwapAnchor on
+  DeviceFloats momentum_;
+  DeviceFloats velocity_;
+  std::vector<SegmentState> segments_;
+  std::array<bool, kEncodeSlots> under_way_ = {};    // slots with an encoding under way
+  std::vector<std::vector<ElementRange>> elements_;  // of each fragment, owned
+  std::vector<ElementRange> owned_elements_;         // of all fragments
+  uint32_t round_ = 0;
+  uint32_t fragment_ = 0;
+  double learning_rate_ = 0;
 };
 
 }  // namespace longwave
