@@ -1,7 +1,9 @@
 #include "worker/sync/exchange.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -17,7 +20,7 @@
 #include "common/link/link.h"
 #include "common/link/waiter.h"
 #include "common/log/log.h"
-#include "worker/sync/exchange_parts.h"
+#include "worker/sync/ledger_options.h"
 
 namespace longwave {
 namespace {
@@ -26,6 +29,49 @@ namespace {
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
 // Frames of one connection that are received at a time.
 constexpr int kReceivedMax = 64;
+
+using Dealers = std::vector<std::unique_ptr<Dealer>>;
+
+// The burst after a pause, as time at the worker's rate: long enough to hide a thread's coarse
+// wake-ups. A frame leaves whole once the bucket owes nothing, so a router's queue gets the burst
+// and one frame at link speed. One frame is small for compressed payloads but megabytes for dense
+// ones (a segment of 4 MB in fp32). The rate is an average over frames.
+constexpr double kBurstSeconds = 0.05;
+
+uint64_t BytesPerSecond(double mbit) { return static_cast<uint64_t>(std::ceil(mbit * 1e6 / 8)); }
+
+// Paces the upload; 0: no limit.
+TokenBucket BucketFor(double mbit) {
+  const uint64_t rate = BytesPerSecond(mbit);
+  return TokenBucket(rate, static_cast<uint64_t>(static_cast<double>(rate) * kBurstSeconds));
+}
+
+// InvalidArgument: the number of endpoints is not the number of shards.
+absl::Status CheckShardCount(size_t endpoints, size_t shards) {
+  if (endpoints == shards) return absl::OkStatus();
+  return InvalidArgument("exchange: got ", endpoints, " shard endpoints, wanted ", shards);
+}
+
+// Appends one shard's connections.
+absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,
+                          Dealers* dealers) {
+  for (uint32_t c = 0; c < connections; ++c) {
+    // Frames for an absent shard stay in the ledger, which paces them when they leave.
+    LONGWAVE_ASSIGN_OR_RETURN(
+        std::unique_ptr<Dealer> dealer,
+        Dealer::Connect(endpoint, {.only_while_connected = true, .keys = keys}));
+    dealers->push_back(std::move(dealer));
+  }
+  return absl::OkStatus();
+}
+
+// Adds a connection's counts to a sum over several connections.
+void Add(const LinkCounts& counts, ByteCounts* sum) {
+  sum->pushed += counts.sent;
+  sum->pulled += counts.received;
+  sum->payload_pushed += counts.payload_sent;
+  sum->payload_pulled += counts.payload_received;
+}
 
 std::string Seconds(absl::Duration time) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(time));
@@ -285,6 +331,32 @@ class ZmqExchange final : public Exchange {
 };
 
 }  // namespace
+
+LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& layout) {
+  const uint32_t shards = layout.options().shard_count;
+  LedgerOptions ledger{.run = options.run,
+                       .worker = options.worker,
+                       .node = options.node,
+                       .owned = SegmentsOfRank(layout, options.node.rank, options.node.ranks),
+                       .connections = {},
+                       .connection_count = shards * options.connections,
+                       // Seconds as numbers increase: connections are replaced seconds apart at the
+                       // earliest.
+                       .connection_number = static_cast<uint32_t>(absl::ToUnixSeconds(absl::Now())),
+                       .workers = options.workers,
+                       .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
+                       .hello_every = options.hello_every,
+                       .snapshot_bytes = {}};
+  // Each fragment alone should use all connections.
+  const uint32_t fragments = FragmentCount(options.fragments, layout);
+  for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+    const Segment& segment = layout.segments()[s];
+    ledger.connections.push_back(segment.shard * options.connections +
+                                 s / fragments % options.connections);
+    ledger.snapshot_bytes.push_back(segment.coefficient_count * sizeof(float));
+  }
+  return ledger;
+}
 
 absl::StatusOr<std::unique_ptr<Exchange>> Exchange::Connect(const ExchangeOptions& options,
                                                             const Layout& layout) {

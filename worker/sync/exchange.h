@@ -15,6 +15,7 @@
 #include "common/link/curve.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
+#include "worker/sync/ledger_options.h"
 #include "worker/sync/worker_ledger.h"
 
 namespace longwave {
@@ -32,6 +33,9 @@ struct ExchangeOptions {
   double max_download_mbit = 0;                   // likewise; enforced by the shards
   absl::Duration hello_every = absl::Seconds(2);  // while no answer comes
 };
+
+// Options of the ledger of an exchange with these.
+LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& layout);
 
 // Carries contributions to the shards and merged updates back while the caller computes. The
 // implementation paces the sending and repeats lost frames. Bounded: each segment has one open

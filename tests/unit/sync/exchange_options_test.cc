@@ -1,11 +1,11 @@
-#include "worker/sync/exchange_parts.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
+
+#include "worker/sync/exchange.h"
 
 namespace longwave {
 namespace {
