@@ -14,7 +14,6 @@
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "worker/sync/fragments.h"
-#include "worker/sync/stopwatch.h"
 
 namespace longwave {
 namespace {
@@ -329,7 +328,6 @@ absl::Status AbiMember::FragmentApplied() {
   if (!TakesGradient(config_)) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(member_->parts().ops->wait(member_->parts().exec));
   interruptible_.Ask(true);  // a signal's handler runs there, and not in the callback
-  const Stopwatch stopwatch(member_->seconds_computing());
   if (options_.callbacks.gradient_ready(options_.callbacks.context) == 0) return absl::OkStatus();
   loop_failed_ = true;
   return Unknown("gradient_ready failed: the inner optimizer took no step");

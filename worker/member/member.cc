@@ -13,7 +13,6 @@
 #include "common/log/log.h"
 #include "worker/member/crash_point.h"
 #include "worker/sync/send_order.h"
-#include "worker/sync/stopwatch.h"
 
 namespace longwave {
 namespace {
@@ -191,7 +190,7 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
       state_.seconds_syncing += took;
     }
     if (stage == Stage::kSyncing && core_.stage() == Stage::kComputing)
-      metrics_.SyncDone(seconds_, absl::Seconds(std::exchange(blocked_, 0)));
+      metrics_.SyncDone(absl::Seconds(std::exchange(blocked_, 0)));
     if (is_over) return false;
     if (wish != WorkerCore::Wish::kTrain) continue;
     state_.step = core_.step();
@@ -250,8 +249,8 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   const absl::Time now = parts_.node == nullptr ? began : parts_.node->now();
   LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(now));
   const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
-  if (before == Stage::kEncoding && !core_.fills()) seconds_.encoding += took;
-  if (before == Stage::kSyncing) seconds_.decoding += took;
+  if (before == Stage::kEncoding && !core_.fills()) metrics_.seconds(Phase::kEncode)->Add(took);
+  if (before == Stage::kSyncing) metrics_.seconds(Phase::kDecode)->Add(took);
   const bool encodes = core_.stage() == Stage::kEncoding;
   if (encodes && before != Stage::kEncoding) PassCrashPoint("encoding");
   if (!encodes && before == Stage::kEncoding) PassCrashPoint("encoded");
@@ -273,7 +272,7 @@ absl::StatusOr<bool> TrainingMember::Wait() {
   const absl::Duration patience =
       std::clamp(core_.wakes_at() - MonotonicNow(), absl::ZeroDuration(), kPatience);
   if (core_.takes_settled()) {
-    Stopwatch stopwatch(&seconds_.waiting);
+    const PhaseTimer timer(metrics_.seconds(Phase::kWait));
     LONGWAVE_ASSIGN_OR_RETURN(std::optional<Settled> settled, parts_.exchange->Next(patience));
     if (!settled.has_value()) return false;
     if (core_.stage() == Stage::kSyncing) metrics_.OnSettled(*settled);
@@ -307,7 +306,7 @@ absl::Status TrainingMember::Do(SegmentPush& push) {
   const bool is_here = owned().Contains(push.segment);
   if (is_here && !push.sent_before && !core_.fills())
     metrics_.OnPush(push, parts_.pipeline->report(push.segment));
-  Stopwatch stopwatch(&seconds_.sending);
+  const PhaseTimer timer(metrics_.seconds(Phase::kSend));
   LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Post(std::move(push)));
   if (is_here) PassCrashPoint("posted");
   return absl::OkStatus();
@@ -320,7 +319,10 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 absl::Status TrainingMember::Do(FragmentApplied&) {
   has_moved_ = true;
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
-  LONGWAVE_RETURN_IF_ERROR(loop_.FragmentApplied());
+  const absl::Time began = MonotonicNow();
+  const absl::Status applied = loop_.FragmentApplied();
+  state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - began);
+  LONGWAVE_RETURN_IF_ERROR(applied);
   PassCrashPoint("applied");
   return absl::OkStatus();
 }
@@ -366,8 +368,10 @@ void TrainingMember::LogSeconds() const {
   Log(LogLevel::kInfo,
       absl::StrFormat("computed for %.1f s, synced for %.1f s: encoding %.1f, waiting %.1f, "
                       "decoding %.1f",
-                      state_.seconds_computing, state_.seconds_syncing, seconds_.encoding,
-                      seconds_.waiting, seconds_.decoding));
+                      state_.seconds_computing, state_.seconds_syncing,
+                      metrics_.seconds(Phase::kEncode)->value(),
+                      metrics_.seconds(Phase::kWait)->value(),
+                      metrics_.seconds(Phase::kDecode)->value()));
 }
 
 void TrainingMember::SetPhase(WorkerPhase phase) {

@@ -100,8 +100,6 @@ class TrainingMember {
   const MemberParts& parts() const { return parts_; }
   WorkerMetrics& metrics() { return metrics_; }
   void SetPhase(WorkerPhase phase);
-  // Time added here counts as computing.
-  double* seconds_computing() { return &state_.seconds_computing; }
   absl::Status Cancelled() const;
 
  private:
@@ -145,7 +143,6 @@ class TrainingMember {
   FinalReport final_;
   bool has_moved_ = false;
   uint64_t skipped_steps_ = 0;
-  SyncSeconds seconds_;
   double blocked_ = 0;  // seconds that this fragment's sync blocked the loop
   absl::Time computing_since_;
 };

@@ -17,7 +17,7 @@ class TrainingLoop {
  public:
   virtual ~TrainingLoop() = default;
   // A fragment's merged update is in the replica. Under `update: inner` the update is the merged
-  // gradient, and the inner optimizer takes its step.
+  // gradient, and the inner optimizer takes its step. Counts as computing.
   virtual absl::Status FragmentApplied() { return absl::OkStatus(); }
   // A round, or a sealing round (from the run's number of rounds on), is about to be reported. The
   // loop may add a validation loss to the report. An error ends the worker, after the report was

@@ -156,12 +156,7 @@ void WorkerMetrics::Measure(const Settled& settled) {
   measuring_ += MonotonicNow() - began;
 }
 
-void WorkerMetrics::SyncDone(const SyncSeconds& seconds, absl::Duration blocked) {
-  this->seconds(Phase::kEncode)->Add(seconds.encoding - taken_.encoding);
-  this->seconds(Phase::kSend)->Add(seconds.sending - taken_.sending);
-  this->seconds(Phase::kWait)->Add(seconds.waiting - taken_.waiting);
-  this->seconds(Phase::kDecode)->Add(seconds.decoding - taken_.decoding);
-  taken_ = seconds;
+void WorkerMetrics::SyncDone(absl::Duration blocked) {
   sync_seconds_.Observe(absl::ToDoubleSeconds(blocked));
   sent_.reset();
   if (measures_) sampled_ = (sampled_ + 1) % static_cast<uint32_t>(segments_.size());

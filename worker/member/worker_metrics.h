@@ -20,14 +20,6 @@
 
 namespace longwave {
 
-// Seconds of a worker's syncs by activity.
-struct SyncSeconds {
-  double encoding = 0;
-  double sending = 0;  // passing contributions to the exchange
-  double waiting = 0;  // for merged updates
-  double decoding = 0;
-};
-
 // A worker's metrics. The trainer's thread updates them, and the page's only reads. Norm and cosine
 // of merged updates cost more than a few additions, so they are measured in as many syncs as take
 // kMeasuringShare of the time.
@@ -45,14 +37,14 @@ class WorkerMetrics {
     kForwardBackward,
     kOptimizer,
     kEncode,
-    kSend,
-    kWait,
+    kSend,  // passing contributions to the exchange
+    kWait,  // for merged updates
     kDecode,
     kValidate,
     kCheckpoint,
     kCatchUp
   };
-  Counter* seconds(Phase phase) { return seconds_[static_cast<size_t>(phase)]; }
+  Counter* seconds(Phase phase) const { return seconds_[static_cast<size_t>(phase)]; }
 
   // Counts before this process, which its counters leave out: their rate would jump when a worker
   // comes back.
@@ -79,7 +71,7 @@ class WorkerMetrics {
   // The fate of a contribution.
   void OnSettled(const Settled& settled);
   // blocked: the time that the sync kept the trainer from computing.
-  void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
+  void SyncDone(absl::Duration blocked);
 
   // Of this rank's segments and device: sums, so that a node's figures are the sums of its ranks'.
   const std::vector<double>& figures() const { return figures_; }
@@ -134,7 +126,6 @@ class WorkerMetrics {
   bool has_updates_ = false;    // of all segments
   uint32_t sampled_ = 0;        // the segment whose cosine is measured next
   std::optional<Buffer> sent_;  // payload of that segment in this sync
-  SyncSeconds taken_;           // as of the last SyncDone
 
   std::atomic<int64_t> checkpoint_at_ns_ = 0;      // of MonotonicNow; 0: none yet
   std::unique_ptr<Metrics::Refresher> refresher_;  // last, since it reads the members above

@@ -9,7 +9,6 @@
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/models/adamw.h"
-#include "worker/sync/stopwatch.h"
 #include "worker/trainer/optimizer_blobs.h"
 #include "worker/weights/write_model.h"
 
@@ -106,7 +105,6 @@ absl::Status Trainer::SpreadGradient() {
 absl::Status Trainer::FragmentApplied() {
   if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();
   // The merged gradient has replaced the worker's own, so every replica takes the same step.
-  Stopwatch stopwatch(member_.seconds_computing());
   LONGWAVE_RETURN_IF_ERROR(ClipGradient());
   return InnerStep(learning_rate_);
 }
