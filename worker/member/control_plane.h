@@ -9,9 +9,19 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/control/control.h"
+#include "common/link/curve.h"
 #include "worker/core/session_core.h"
 
 namespace longwave {
+
+// As what a worker begins the run.
+struct RunStart {
+  uint64_t run = 0;
+  uint32_t worker = 0;                       // its index
+  uint64_t process = 0;                      // WorkerFolder::process; 0: no folder
+  std::vector<std::string> shard_endpoints;  // by shard index
+  CurveKeys keys;                            // of its data connections
+};
 
 // A member's view of the control plane: the Session, or of a node's rank the Node, which has rank
 // 0's.

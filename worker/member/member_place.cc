@@ -106,11 +106,11 @@ class MemberPlaceImpl final : public MemberPlace {
       return InvalidArgument(
           "first weights: some ranks of the node have them and some have not, wanted all or none");
     }
-    absl::StatusOr<Node::Start> start_of_node = Node::Start{};
+    absl::StatusOr<RunStart> start_of_node = RunStart{};
     if (IsFirst()) {
       const absl::StatusOr<uint32_t> worker = JoinSession(std::move(hashes));
-      start_of_node = worker.ok() ? absl::StatusOr<Node::Start>(Node::Start{.worker = *worker})
-                                  : worker.status();
+      start_of_node =
+          worker.ok() ? absl::StatusOr<RunStart>(RunStart{.worker = *worker}) : worker.status();
     }
     LONGWAVE_ASSIGN_OR_RETURN(start_of_node, node_->Share(start_of_node));
     return start_of_node->worker;
@@ -118,8 +118,7 @@ class MemberPlaceImpl final : public MemberPlace {
 
   void FailToJoin(const std::string& reason) override {
     if (!IsFirst()) return;
-    const auto session =
-        Session::Join(client_.get(), SessionOptionsWith(kEarlyFailurePatience), stop_);
+    const auto session = OpenSession(kEarlyFailurePatience, {});
     if (session.ok()) (*session)->Fail(reason);
   }
 
@@ -135,13 +134,13 @@ class MemberPlaceImpl final : public MemberPlace {
 
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
     const RunConfig& config = options_.config;
-    absl::StatusOr<Node::Start> awaited = Unknown("not awaited");
+    absl::StatusOr<RunStart> awaited = Unknown("not awaited");
     const auto await = [&] {
       awaited = AwaitStart();
       return awaited.status();
     };
     LONGWAVE_RETURN_IF_ERROR(arrays.wait ? arrays.wait(await) : await());
-    const Node::Start& start = *awaited;
+    const RunStart& start = *awaited;
     if (options_.metrics != nullptr)
       options_.metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
     SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
@@ -221,45 +220,44 @@ class MemberPlaceImpl final : public MemberPlace {
  private:
   // True: this process is a worker of its own, or rank 0 of a node.
   bool IsFirst() const { return options_.link == nullptr || options_.link->node().rank == 0; }
+  uint64_t process() const { return folder_ == nullptr ? 0 : folder_->process(); }
   uint32_t ranks() const { return node_.has_value() ? node_->rank().ranks : 1; }
   SegmentRange owned() const { return node_.has_value() ? node_->owned() : AllSegments(layout_); }
 
   absl::StatusOr<uint32_t> JoinSession(std::vector<uint64_t> start_hashes) {
-    SessionOptions options =
-        SessionOptionsWith(absl::Seconds(options_.config.cluster.start_timeout_s));
-    options.start_hashes = std::move(start_hashes);
-    LONGWAVE_ASSIGN_OR_RETURN(session_, Session::Join(client_.get(), std::move(options), stop_));
+    LONGWAVE_ASSIGN_OR_RETURN(session_,
+                              OpenSession(absl::Seconds(options_.config.cluster.start_timeout_s),
+                                          std::move(start_hashes)));
     session_->SetState({.ranks = options_.link == nullptr ? 1 : options_.link->node().ranks});
     return session_->worker();
   }
 
-  absl::StatusOr<Node::Start> AwaitStart() {
-    if (!IsFirst()) return node_->Share(Node::Start{});
-    const auto start = StartOfFirst();
+  absl::StatusOr<RunStart> AwaitStart() {
+    if (!IsFirst()) return node_->Share(RunStart{});
+    absl::StatusOr<RunStart> start = session_->AwaitStart(options_.config.run.shards);
+    if (start.ok()) {
+      start->process = process();
+      start->keys = security_.keys;
+    }
     return node_.has_value() ? node_->Share(start, session_->ended()) : start;
   }
-  absl::StatusOr<Node::Start> StartOfFirst() {
-    LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start,
-                              session_->AwaitStart(options_.config.run.shards));
-    return Node::Start{.run = start.run,
-                       .worker = session_->worker(),
-                       .process = folder_ == nullptr ? 0 : folder_->process(),
-                       .shard_endpoints = start.shard_endpoints,
-                       .keys = security_.keys};
-  }
 
-  SessionOptions SessionOptionsWith(absl::Duration start_timeout) const {
+  absl::StatusOr<std::unique_ptr<Session>> OpenSession(absl::Duration start_timeout,
+                                                       std::vector<uint64_t> start_hashes) {
     const RunConfig& config = options_.config;
-    return {.name = options_.name,
-            .identity = folder_ == nullptr ? 0 : folder_->identity(),
-            .process = folder_ == nullptr ? 0 : folder_->process(),
-            .coordinator = config.cluster.coordinator,
-            .manifest = options_.manifest,
-            .layout_hash = layout_.hash(),
-            .settings = BindingSettings(config),
-            .data_key = security_.keys.public_key,
-            .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
-            .start_timeout = start_timeout};
+    return Session::Join(client_.get(),
+                         {.coordinator = config.cluster.coordinator,
+                          .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
+                          .start_timeout = start_timeout},
+                         {.name = options_.name,
+                          .identity = folder_ == nullptr ? 0 : folder_->identity(),
+                          .manifest = options_.manifest,
+                          .layout_hash = layout_.hash(),
+                          .settings = BindingSettings(config),
+                          .process = process(),
+                          .data_key = security_.keys.public_key,
+                          .start_hashes = std::move(start_hashes)},
+                         stop_);
   }
 
   const MemberPlaceOptions options_;

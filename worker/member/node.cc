@@ -133,8 +133,8 @@ absl::StatusOr<std::vector<NodeMessage>> Node::GatherMessages(const NodeMessage&
   return messages;
 }
 
-absl::StatusOr<Node::Start> Node::Share(const absl::StatusOr<Start>& mine,
-                                        std::optional<absl::Status> ended) {
+absl::StatusOr<RunStart> Node::Share(const absl::StatusOr<RunStart>& mine,
+                                     std::optional<absl::Status> ended) {
   NodeMessage message = Message(Meeting::kStart, mine.status());
   message.ended = std::move(ended);
   if (mine.ok()) {
@@ -148,11 +148,11 @@ absl::StatusOr<Node::Start> Node::Share(const absl::StatusOr<Start>& mine,
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message, kStartPatience));
   const NodeMessage& first = messages[0];
   endpoints_.reset();
-  return Start{.run = first.run,
-               .worker = first.worker,
-               .process = first.process,
-               .shard_endpoints = first.endpoints.value_or(std::vector<std::string>()),
-               .keys = {first.public_key, first.secret_key}};
+  return RunStart{.run = first.run,
+                  .worker = first.worker,
+                  .process = first.process,
+                  .shard_endpoints = first.endpoints.value_or(std::vector<std::string>()),
+                  .keys = {first.public_key, first.secret_key}};
 }
 
 absl::StatusOr<std::vector<uint64_t>> Node::Hashes(std::vector<uint64_t> own) {

@@ -37,15 +37,6 @@ namespace longwave {
 // within the patience (Unavailable).
 class Node final : public Exchange, public ControlPlane {
  public:
-  // Rank 0's knowledge that the others need before the run begins.
-  struct Start {
-    uint64_t run = 0;
-    uint32_t worker = 0;
-    uint64_t process = 0;
-    std::vector<std::string> shard_endpoints;
-    CurveKeys keys;
-  };
-
   // patience: how long a rank may be behind another one in a meeting. meeting_seconds: of meetings
   // after Open; null: not measured.
   Node(NodeLink* link, const Layout* layout, const StopSignal* stop, absl::Duration patience,
@@ -76,8 +67,8 @@ class Node final : public Exchange, public ControlPlane {
   absl::Time now() const { return now_; }
 
   // Rank 0's, as soon as it has it, however long that takes. ended: of rank 0's session.
-  absl::StatusOr<Start> Share(const absl::StatusOr<Start>& mine,
-                              std::optional<absl::Status> ended = std::nullopt);
+  absl::StatusOr<RunStart> Share(const absl::StatusOr<RunStart>& mine,
+                                 std::optional<absl::Status> ended = std::nullopt);
   // The hashes of all segments, from each rank's own.
   absl::StatusOr<std::vector<uint64_t>> Hashes(std::vector<uint64_t> own);
   absl::Duration patience() const { return patience_; }

@@ -38,17 +38,11 @@ absl::Status SilentFor(const SessionOptions& options, const char* wanted,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client,
-                                                       SessionOptions options, StopSignal* stop) {
-  const uint64_t incarnation = RandomWord();
-  RegisterWorker registration{.name = options.name,
-                              .identity = options.identity != 0 ? options.identity : incarnation,
-                              .manifest = options.manifest,
-                              .layout_hash = options.layout_hash,
-                              .incarnation = incarnation,
-                              .settings = options.settings,
-                              .process = options.process,
-                              .data_key = options.data_key,
-                              .start_hashes = options.start_hashes};
+                                                       SessionOptions options,
+                                                       RegisterWorker registration,
+                                                       StopSignal* stop) {
+  registration.incarnation = RandomWord();
+  if (registration.identity == 0) registration.identity = registration.incarnation;
   std::unique_ptr<Session> session(
       new Session(client, std::move(options), std::move(registration), stop));
   LONGWAVE_RETURN_IF_ERROR(session->AwaitRegistration());
@@ -118,7 +112,7 @@ absl::Status Session::AwaitRegistration() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
+absl::StatusOr<RunStart> Session::AwaitStart(uint32_t shard_count) {
   std::unique_lock lock(mutex_);
   while (!core_.KnowsRun(shard_count)) {
     if (core_.ended().has_value() || stop_->requested())
@@ -128,7 +122,7 @@ absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
     changed_.wait_for(lock, kPatience);
   }
   LONGWAVE_ASSIGN_OR_RETURN(endpoints_, core_.Endpoints(shard_count));
-  return Start{.run = core_.run(), .shard_endpoints = endpoints_};
+  return RunStart{.run = core_.run(), .worker = core_.worker(), .shard_endpoints = endpoints_};
 }
 
 std::optional<std::vector<std::string>> Session::TakeNewEndpoints() {

@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/control/control.h"
-#include "common/layout/manifest.h"
 #include "common/rpc/coordinator_client.h"
 #include "worker/core/session_core.h"
 #include "worker/member/control_plane.h"
@@ -25,15 +24,7 @@
 namespace longwave {
 
 struct SessionOptions {
-  std::string name;
-  uint64_t identity = 0;    // of the worker's folder; 0: no folder
-  uint64_t process = 0;     // number of the folder's process; 0 likewise
   std::string coordinator;  // address, for messages
-  Manifest manifest;
-  uint64_t layout_hash = 0;
-  std::string settings;                // BindingSettings of the configuration
-  std::vector<uint64_t> start_hashes;  // hashes of the first weights (StartHashes); empty: none
-  std::string data_key;                // public key of the data connections; empty: no encryption
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
   absl::Duration start_timeout = absl::Seconds(120);  // limit of waits for the coordinator's answer
 };
@@ -42,11 +33,14 @@ struct SessionOptions {
 // may be unreachable: reports wait until it answers. Thread-safe.
 class Session final : public ControlPlane {
  public:
-  // Registers, with retries while there is no answer. `client` and `stop` outlive the session; the
+  // Registers, with retries while there is no answer. `registration` lacks the incarnation; its
+  // identity is 0 where there is no folder. `client` and `stop` outlive the session; the
   // coordinator may set `stop`, too. Unavailable: no answer within start_timeout. Cancelled:
   // `stop`. Other errors: the coordinator's refusal.
   static absl::StatusOr<std::unique_ptr<Session>> Join(CoordinatorClient* client,
-                                                       SessionOptions options, StopSignal* stop);
+                                                       SessionOptions options,
+                                                       RegisterWorker registration,
+                                                       StopSignal* stop);
   ~Session() override;
 
   // Members of the run by the coordinator's last answer, including this worker; 0: not known yet.
@@ -58,13 +52,10 @@ class Session final : public ControlPlane {
     return Locked([this] { return core_.worker(); });
   }
 
-  struct Start {
-    uint64_t run = 0;
-    std::vector<std::string> shard_endpoints;  // by shard index
-  };
-  // Waits until this worker is a member and `shard_count` shards are known. Cancelled: the session
-  // has ended or `stop` was set. Unavailable: no answer from the coordinator for start_timeout.
-  absl::StatusOr<Start> AwaitStart(uint32_t shard_count);
+  // Waits until this worker is a member and `shard_count` shards are known. The result lacks
+  // process and keys. Cancelled: the session has ended or `stop` was set. Unavailable: no answer
+  // from the coordinator for start_timeout.
+  absl::StatusOr<RunStart> AwaitStart(uint32_t shard_count);
 
   // Tells the coordinator (which knows the worker's name) why this worker ends early. Waits a
   // little for the answer, unless the run has ended already.

@@ -128,19 +128,22 @@ WorkerHeartbeatReply Started() {
 class SessionTest : public testing::Test {
  protected:
   std::unique_ptr<Session> Join(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
-    auto session = Session::Join(&coordinator_, Options(heartbeat_interval), &stop_);
+    auto session =
+        Session::Join(&coordinator_, Options(heartbeat_interval), Registration(), &stop_);
     EXPECT_TRUE(session.ok()) << session.status();
     return *std::move(session);
   }
   static SessionOptions Options(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
+    return {.coordinator = "host:1",
+            .heartbeat_interval = heartbeat_interval,
+            .start_timeout = absl::Seconds(30)};
+  }
+  static RegisterWorker Registration() {
     return {.name = "worker-3",
-            .coordinator = "host:1",
             .manifest = {{{"w", {2, 2}}}},
             .layout_hash = 9,
             .settings = "sync.rho: 0.25\n",
-            .start_hashes = {4, 5},
-            .heartbeat_interval = heartbeat_interval,
-            .start_timeout = absl::Seconds(30)};
+            .start_hashes = {4, 5}};
   }
 
   FakeCoordinator coordinator_;
@@ -163,7 +166,7 @@ TEST_F(SessionTest, RegistersAgainAsTheSameProcessUntilAnswered) {
 
 TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {
   coordinator_.on_register = [] { return absl::AlreadyExistsError("worker-3 is taken"); };
-  const auto session = Session::Join(&coordinator_, Options(), &stop_);
+  const auto session = Session::Join(&coordinator_, Options(), Registration(), &stop_);
   EXPECT_EQ(session.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(session.status().message()), HasSubstr("worker-3 is taken"));
   EXPECT_EQ(coordinator_.registrations.size(), 1u);
@@ -173,7 +176,7 @@ TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
   coordinator_.on_register = [] { return absl::UnavailableError("nobody there"); };
   SessionOptions options = Options();
   options.start_timeout = absl::Milliseconds(5);
-  const auto session = Session::Join(&coordinator_, options, &stop_);
+  const auto session = Session::Join(&coordinator_, options, Registration(), &stop_);
   EXPECT_EQ(session.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(session.status().message()),
               HasSubstr("the coordinator at host:1 did not answer for 5ms"));
@@ -207,7 +210,8 @@ TEST_F(SessionTest, GivesUpOnACoordinatorThatAcceptsItsCertificateNoMore) {
   coordinator_.on_register = [] { return absl::UnauthenticatedError("it has expired"); };
   SessionOptions options = Options();
   options.start_timeout = absl::Milliseconds(5);
-  const absl::Status status = Session::Join(&coordinator_, options, &stop_).status();
+  const absl::Status status =
+      Session::Join(&coordinator_, options, Registration(), &stop_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not accept this worker's certificate"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("it has expired"));
@@ -218,7 +222,8 @@ TEST_F(SessionTest, AStopEndsTheWaitForRegistration) {
     stop_.Request();
     return absl::UnavailableError("nobody there");
   };
-  EXPECT_TRUE(absl::IsCancelled(Session::Join(&coordinator_, Options(), &stop_).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(Session::Join(&coordinator_, Options(), Registration(), &stop_).status()));
 }
 
 TEST_F(SessionTest, StartsWithTheMembershipAndShardsInOrder) {
@@ -420,9 +425,9 @@ TEST_F(SessionTest, ABacklogIsToldWithoutWaitingForTheNextHeartbeat) {
 
 TEST_F(SessionTest, TheFoldersIdentityIsToldAndWithoutOneTheProcesss) {
   Join();
-  SessionOptions options = Options();
-  options.identity = 42;
-  ASSERT_TRUE(Session::Join(&coordinator_, options, &stop_).ok());
+  RegisterWorker registration = Registration();
+  registration.identity = 42;
+  ASSERT_TRUE(Session::Join(&coordinator_, Options(), registration, &stop_).ok());
   ASSERT_EQ(coordinator_.registrations.size(), 2u);
   EXPECT_EQ(coordinator_.registrations[0].identity, coordinator_.registrations[0].incarnation);
   EXPECT_EQ(coordinator_.registrations[1].identity, 42u);
