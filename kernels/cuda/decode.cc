@@ -19,20 +19,19 @@ namespace {
 template <typename Args, typename F>
 absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& args,
                          const F& enqueue) {
-  PayloadJob payload = {};
   TilesJob tiles = {};
   LONGWAVE_ASSIGN_OR_RETURN(tiles.tiles, workspace.tables.TilesOf(*args.layout));
   tiles.segment_begin = args.layout->segments()[args.segment].tile_begin;
-  LONGWAVE_RETURN_IF_ERROR(
-      workspace.tables.Place(*args.layout, args.segment, *args.payload_layout, payload));
-  payload.draw_key = DrawKey(args.run_seed, args.round);
 
-  LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.NextStaging(args.payload.size()));
-  payload.bytes = transit->device.as<unsigned char>();
+  const size_t bytes_with_places = BytesWithPlaces(*args.payload_layout);
+  LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.NextStaging(bytes_with_places));
+  const PayloadJob payload =
+      PayloadIn(*transit, 0, *args.payload_layout, DrawKey(args.run_seed, args.round));
+  const size_t bytes = payload.places == nullptr ? args.payload.size() : bytes_with_places;
   std::memcpy(transit->host.as<void>(), args.payload.data(), args.payload.size());
   const auto run = [&]() -> absl::Status {
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(transit->device.as<void>(),
-                                                  transit->host.as<void>(), args.payload.size(),
+                                                  transit->host.as<void>(), bytes,
                                                   cudaMemcpyHostToDevice, workspace.upload));
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit->copied, workspace.upload));
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, transit->copied));

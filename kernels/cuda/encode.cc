@@ -91,10 +91,14 @@ absl::Status Enqueue(Workspace& workspace, const EncodeArgs& args, const Encodin
     LONGWAVE_ASSIGN_OR_RETURN(job.tiles.plans, workspace.tables.PlansOf(*args.layout));
   }
   job.tiles.segment_begin = segment.tile_begin;
-  LONGWAVE_RETURN_IF_ERROR(
-      workspace.tables.Place(*args.layout, args.segment, *args.payload_layout, job.payload));
-  job.payload.bytes = transit.device.as<unsigned char>() + report_bytes;
-  job.payload.draw_key = DrawKey(args.run_seed, args.round);
+  job.payload =
+      PayloadIn(transit, report_bytes, *args.payload_layout, DrawKey(args.run_seed, args.round));
+  if (job.payload.places != nullptr) {
+    const size_t begin = report_bytes + PlacesBegin(*args.payload_layout);
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(
+        transit.device.as<std::byte>() + begin, transit.host.as<std::byte>() + begin,
+        encoding.tile_count * sizeof(PayloadPlace), cudaMemcpyHostToDevice, encoding.stream));
+  }
   if (HasScale(format.codec)) job.payload.scale_code_max = ScaleCodeMax(format.codec);
   job.signal = args.signal;
   job.beta = args.beta;
@@ -153,8 +157,9 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
   encoding.tile_count = args.payload_layout->tile_count();
   encoding.payload = args.payload;
   encoding.report = args.report;
-  LONGWAVE_ASSIGN_OR_RETURN(encoding.transit,
-                            workspace.Take(ReportBytes(encoding.tile_count) + args.payload.size()));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      encoding.transit,
+      workspace.Take(ReportBytes(encoding.tile_count) + BytesWithPlaces(*args.payload_layout)));
   if (absl::Status status = Enqueue(workspace, args, encoding); !status.ok()) {
     // The encoding's kernels may be under way in the transit. Errors of the streams are the next
     // call's to report, since this one has an error already.

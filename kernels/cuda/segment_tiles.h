@@ -5,6 +5,8 @@
 
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
+#include "common/wire/payload.h"
+#include "kernels/cuda/buffers.h"
 #include "kernels/cuda/jobs.h"
 
 namespace longwave::cuda {
@@ -24,6 +26,15 @@ inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadF
   }
   return tile.rows == 1 && transform == Transform::kNone ? TileKernel::kFlat : TileKernel::kGeneral;
 }
+
+// A transit has a payload and behind it, where tiles have many sizes, the places of their parts.
+size_t PlacesBegin(const PayloadLayout& layout);
+size_t BytesWithPlaces(const PayloadLayout& layout);
+
+// The payload that begins at byte `begin` of the transit's memory on the device. Writes the places,
+// if job.places is not null then, to the transit's memory on the host; the caller copies them.
+PayloadJob PayloadIn(const Transit& transit, size_t begin, const PayloadLayout& layout,
+                     uint64_t draw_key);
 
 // Calls launch(kernel, first, count) for each run of neighbouring tiles with one kernel, in order.
 // Ends at the first status that is not OK, and returns it.

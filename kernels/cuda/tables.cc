@@ -5,7 +5,6 @@
 #include <span>
 
 #include "common/base/status_macros.h"
-#include "common/wire/elias_fano.h"
 #include "kernels/cuda/buffers.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -13,7 +12,6 @@ namespace longwave::cuda {
 namespace {
 
 constexpr size_t kLayoutsMax = 8;
-constexpr size_t kPlacesMax = size_t{1} << 16;  // payload layouts of one layout's segments
 
 // A copy in device memory, complete for every stream.
 template <typename T>
@@ -31,33 +29,21 @@ absl::StatusOr<T*> Upload(std::span<const T> values) {
 }  // namespace
 
 absl::StatusOr<Tables::LayoutTables*> Tables::Find(const Layout& layout) {
-  for (const auto& tables : layouts_) {
-    if (tables->hash != layout.hash()) continue;
-    tables->last_use = ++uses_;
-    return tables.get();
+  const auto found = std::ranges::find(layouts_, layout.hash(), &LayoutTables::hash);
+  if (found != layouts_.end()) {
+    std::rotate(found, found + 1, layouts_.end());
+    return &layouts_.back();
   }
   if (layouts_.size() == kLayoutsMax) {
-    const auto oldest =
-        std::min_element(layouts_.begin(), layouts_.end(),
-                         [](const auto& a, const auto& b) { return a->last_use < b->last_use; });
-    const std::unique_ptr<LayoutTables> dropped = std::move(*oldest);
-    layouts_.erase(oldest);
-    LONGWAVE_RETURN_IF_ERROR(Drop(*dropped));
+    Tile* const dropped = layouts_.front().tiles;
+    layouts_.erase(layouts_.begin());
+    // A kernel that reads the tiles may be under way.
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(dropped));
   }
-  auto tables = std::make_unique<LayoutTables>();
-  tables->hash = layout.hash();
-  tables->last_use = ++uses_;
-  LONGWAVE_ASSIGN_OR_RETURN(tables->tiles, Upload(layout.tiles()));
-  layouts_.push_back(std::move(tables));
-  return layouts_.back().get();
-}
-
-absl::Status Tables::Drop(LayoutTables& tables) {
-  // A kernel that reads the tables may be under way.
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
-  for (const auto& [key, places] : tables.places) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
-  tables.places.clear();
-  return LONGWAVE_CUDA_STATUS(cudaFree(tables.tiles));
+  LayoutTables tables{.hash = layout.hash()};
+  LONGWAVE_ASSIGN_OR_RETURN(tables.tiles, Upload(layout.tiles()));
+  return &layouts_.emplace_back(tables);
 }
 
 absl::StatusOr<const Tile*> Tables::TilesOf(const Layout& layout) {
@@ -119,60 +105,6 @@ absl::StatusOr<const float*> Tables::Basis() {
     LONGWAVE_ASSIGN_OR_RETURN(basis_, Upload(std::span(DctBasis(), kDctBasisSize)));
   }
   return basis_;
-}
-
-absl::Status Tables::Place(const Layout& layout, uint32_t segment,
-                           const PayloadLayout& payload_layout, PayloadJob& job) {
-  const PayloadFormat& format = payload_layout.format();
-  const uint32_t count = payload_layout.tile_count(), last = count - 1;
-  const TileOffsets& first = payload_layout.offsets(0);
-  job.tile_count = count;
-  job.k = format.k;
-  job.selection = static_cast<uint8_t>(format.selection);
-  job.codec = static_cast<uint8_t>(format.codec);
-  job.scale_code_max = 0;
-  job.places = nullptr;
-  job.indices_begin = static_cast<uint32_t>(first.indices);
-  job.values_begin = static_cast<uint32_t>(first.values);
-  job.indices_end = 0;
-  if (format.selection == Selection::kTopK) {
-    job.indices_end = static_cast<uint32_t>(
-        payload_layout.offsets(last).indices +
-        EliasFanoBytes(payload_layout.tile_size(last), payload_layout.sent_count(last)));
-  }
-  bool one_size = true;
-  for (uint32_t t = 1; t < count && one_size; ++t) {
-    one_size = payload_layout.tile_size(t) == payload_layout.tile_size(0);
-  }
-  if (one_size) {
-    const TileOffsets& second = payload_layout.offsets(std::min(1u, last));
-    job.indices_stride = static_cast<uint32_t>(second.indices - first.indices);
-    job.values_stride = static_cast<uint32_t>(second.values - first.values);
-    return absl::OkStatus();
-  }
-
-  LONGWAVE_ASSIGN_OR_RETURN(LayoutTables * tables, Find(layout));
-  const PlacesKey key = {segment, format.selection, format.codec, format.k};
-  if (const auto found = tables->places.find(key); found != tables->places.end()) {
-    job.places = found->second;
-    return absl::OkStatus();
-  }
-  if (tables->places.size() == kPlacesMax) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
-    for (const auto& [old, places] : tables->places) {
-      LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
-    }
-    tables->places.clear();
-  }
-  std::vector<PayloadPlace> places(count);
-  for (uint32_t t = 0; t < count; ++t) {
-    places[t] = {static_cast<uint32_t>(payload_layout.offsets(t).indices),
-                 static_cast<uint32_t>(payload_layout.offsets(t).values)};
-  }
-  LONGWAVE_ASSIGN_OR_RETURN(PayloadPlace * uploaded, Upload(std::span<const PayloadPlace>(places)));
-  tables->places.emplace(key, uploaded);
-  job.places = uploaded;
-  return absl::OkStatus();
 }
 
 }  // namespace longwave::cuda

@@ -48,8 +48,10 @@ std::string Since(const Counts& before) {
 // A worker's arrays on the device, and every operation on all of its segments.
 class Worker {
  public:
-  Worker(std::vector<TensorSpec> tensors, uint32_t segment_tiles, PayloadFormat format)
-      : layout_(*Layout::Create({.tensors = std::move(tensors)}, Options(segment_tiles))),
+  Worker(std::vector<TensorSpec> tensors, uint32_t segment_tiles, PayloadFormat format,
+         Tiling tiling = Tiling::kModel)
+      : layout_(*Layout::Create({.tensors = std::move(tensors)},
+                                {.tiling = tiling, .segment_tiles = segment_tiles})),
         theta_(Values(layout_.parameter_count())),
         anchor_(Values(layout_.parameter_count())),
         velocity_(Values(layout_.parameter_count())),
@@ -128,11 +130,6 @@ class Worker {
   }
 
  private:
-  static LayoutOptions Options(uint32_t segment_tiles) {
-    LayoutOptions options;
-    options.segment_tiles = segment_tiles;
-    return options;
-  }
   static std::vector<float> Values(size_t n) {
     std::vector<float> values(n);
     for (size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i % 17) + 1;
@@ -230,6 +227,17 @@ TEST(CudaBackend, AllocatesNothingInSteadyStateOfAnFft) {
   worker.Sync({});
   const Counts before;
   worker.Sync({});
+  EXPECT_EQ(Since(before), "");
+}
+
+// Tiles of several sizes have a table of the places of their parts, which depend on k.
+TEST(CudaBackend, AllocatesNothingWhereTheNumberSentChanges) {
+  const std::vector<TensorSpec> tensors = {{"a", {96, 96}}, {"b", {5000}}};
+  Worker more(tensors, 128, {Selection::kTopK, ValueCodec::kInt2, 32}, Tiling::kTensor);
+  Worker fewer(tensors, 128, {Selection::kTopK, ValueCodec::kInt2, 31}, Tiling::kTensor);
+  more.Sync({});
+  const Counts before;
+  fewer.Sync({});
   EXPECT_EQ(Since(before), "");
 }
 
