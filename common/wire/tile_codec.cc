@@ -69,9 +69,13 @@ uint16_t ScaleCodeMax(ValueCodec codec) {
   return codes[static_cast<size_t>(codec)];
 }
 
-uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile) {
+uint64_t SelectionKey(uint64_t run_seed, uint32_t round) {
   constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
-  return Mix64(Mix64(Mix64(run_seed + kStep) + round + kStep) + tile + kStep);
+  return Mix64(Mix64(run_seed + kStep) + round + kStep) + kStep;
+}
+
+uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile) {
+  return Mix64(SelectionKey(run_seed, round) + tile);
 }
 
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {

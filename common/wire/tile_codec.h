@@ -59,6 +59,8 @@ void SelectIndices(Selection selection, std::span<const float> values, uint64_t 
 // The word from which random and stride selection draw: the same for every worker of a round.
 // `tile` is the tile's index in the layout.
 uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile);
+// The part of it before the tile: SelectionDraw(…, tile) is Mix64(SelectionKey(…) + tile).
+uint64_t SelectionKey(uint64_t run_seed, uint32_t round);
 
 // Writes what tile `tile` of a payload begun by BeginPayload has beside its values: the scale, and
 // the indices if the selection is topk: sorted, sent_count of them.

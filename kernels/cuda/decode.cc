@@ -4,6 +4,7 @@
 
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
@@ -26,7 +27,7 @@ absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& 
   const size_t bytes_with_places = BytesWithPlaces(*args.payload_layout);
   LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.NextStaging(bytes_with_places));
   const PayloadJob payload =
-      PayloadIn(*transit, 0, *args.payload_layout, DrawKey(args.run_seed, args.round));
+      PayloadIn(*transit, 0, *args.payload_layout, SelectionKey(args.run_seed, args.round));
   const size_t bytes = payload.places == nullptr ? args.payload.size() : bytes_with_places;
   std::memcpy(transit->host.as<void>(), args.payload.data(), args.payload.size());
   const auto run = [&]() -> absl::Status {

@@ -91,8 +91,8 @@ absl::Status Enqueue(Workspace& workspace, const EncodeArgs& args, const Encodin
     LONGWAVE_ASSIGN_OR_RETURN(job.tiles.plans, workspace.tables.PlansOf(*args.layout));
   }
   job.tiles.segment_begin = segment.tile_begin;
-  job.payload =
-      PayloadIn(transit, report_bytes, *args.payload_layout, DrawKey(args.run_seed, args.round));
+  job.payload = PayloadIn(transit, report_bytes, *args.payload_layout,
+                          SelectionKey(args.run_seed, args.round));
   if (job.payload.places != nullptr) {
     const size_t begin = report_bytes + PlacesBegin(*args.payload_layout);
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(

@@ -27,7 +27,7 @@ struct PayloadJob {
   uint32_t values_begin, values_stride;
   uint32_t indices_end;  // a gap follows up to a multiple of 8
   uint32_t tile_count;
-  uint64_t draw_key;  // SelectionDraw's part that all tiles share
+  uint64_t draw_key;  // SelectionKey
   uint16_t k;         // of the format
   uint16_t scale_code_max;
   uint8_t selection, codec;  // Selection, ValueCodec
