@@ -29,17 +29,6 @@ uint32_t Read(const TileContext& context, uint32_t t, std::span<const std::byte>
   return count;
 }
 
-void AddSent(const TileContext& context, uint32_t count, float factor, const TileWork& work,
-             float* momentum) {
-  if (context.payload_layout.format().selection == Selection::kAll) {
-    return context.math.add_scaled(count, factor, work.values, momentum);
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    float& m = momentum[work.indices[i]];
-    m = FmaOnce(factor, work.values[i], m);
-  }
-}
-
 void DecodeUpdateTile(const TileContext& context, const DecodeUpdateArgs& args,
                       const UpdateStep& step, uint32_t t) {
   TileWork work;

@@ -74,11 +74,7 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
       ValueBits(format.codec), count, work.codes,
       reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);
   FetchSome(TileWork::kSize, work.fetcher);  // the rest
-  if (format.selection == Selection::kAll) {
-    math.add_scaled(count, -args.alpha, work.values, momentum);
-  } else {
-    math.add_scaled_at(count, -args.alpha, work.values, work.indices, momentum);
-  }
+  AddSent(context, count, -args.alpha, work, momentum);
   return report;
 }
 

@@ -49,6 +49,15 @@ struct TileContext {
   const Tile& Next(uint32_t t) const { return tiles[t + 1 < tiles.size() ? t + 1 : t]; }
 };
 
+// m̂ ← fma(factor, v, m̂) for the `count` sent values of a tile.
+inline void AddSent(const TileContext& context, uint32_t count, float factor, const TileWork& work,
+                    float* momentum) {
+  if (context.payload_layout.format().selection == Selection::kAll) {
+    return context.math.add_scaled(count, factor, work.values, momentum);
+  }
+  context.math.add_scaled_at(count, factor, work.values, work.indices, momentum);
+}
+
 }  // namespace longwave::cpu
 
 #endif  // LONGWAVE_KERNELS_CPU_TILES_H_
