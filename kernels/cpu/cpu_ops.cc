@@ -1,8 +1,6 @@
 #include "kernels/cpu/cpu_ops.h"
 
-#include "kernels/cpu/decode_update.h"
-#include "kernels/cpu/encode.h"
-#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/dense_ops.h"
 #include "kernels/cpu/values.h"
 #include "kernels/host_memory.h"
 

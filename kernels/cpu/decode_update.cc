@@ -1,11 +1,10 @@
-#include "kernels/cpu/decode_update.h"
-
 #include <algorithm>
 #include <span>
 
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
+#include "kernels/cpu/dense_ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/cpu/values.h"

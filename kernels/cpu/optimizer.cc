@@ -1,11 +1,10 @@
-#include "kernels/cpu/optimizer.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "kernels/check_args.h"
+#include "kernels/cpu/dense_ops.h"
 #include "kernels/cpu/parallel.h"
 
 namespace longwave::cpu {
