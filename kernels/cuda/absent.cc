@@ -1,6 +1,5 @@
 #include "common/base/errors.h"
 #include "kernels/cuda/cuda_ops.h"
-#include "kernels/cuda/run_transform.h"
 
 namespace longwave::cuda {
 

@@ -13,7 +13,7 @@
 //
 // The sources compile and link with CUDA, and pass the conformance suite under tests/emulation,
 // but have not run on a GPU yet; tests/gpu/run.sh holds them to the same bits on the first machine
-// that has one (but for what cuFFT transforms, see run_transform.h).
+// that has one (but for what cuFFT transforms, see RunTransform).
 namespace longwave::cuda {
 namespace {
 

@@ -8,10 +8,10 @@
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
+#include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/fft.h"
-#include "kernels/cuda/run_transform.h"
 #include "kernels/cuda/segment_tiles.h"
 #include "kernels/cuda/workspace.h"
 

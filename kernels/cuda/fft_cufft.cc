@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "kernels/cuda/run_transform.h"
+#include "kernels/cuda/cuda_ops.h"
 
 namespace longwave::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cuda/run_transform.h"
+#include "kernels/cuda/cuda_ops.h"
 #include "tests/conformance/harness.h"
 
 namespace longwave::conformance {

@@ -11,7 +11,7 @@
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/run_transform.h"
+#include "kernels/cuda/cuda_ops.h"
 #include "kernels/ops.h"
 
 namespace longwave::conformance {

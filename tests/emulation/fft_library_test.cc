@@ -1,7 +1,7 @@
 // kernels/cuda/fft_cufft.cc beside libraries in cuFFT's place (stand_in_cufft.cc).
 #include "gtest/gtest.h"
+#include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/fft.h"
-#include "kernels/cuda/run_transform.h"
 
 namespace longwave::cuda {
 namespace {

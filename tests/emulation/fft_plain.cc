@@ -3,10 +3,10 @@
 #include <complex>
 #include <vector>
 
+#include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/fft.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/run_transform.h"
 #include "tests/emulation/runtime.h"
 
 namespace longwave::cuda {
