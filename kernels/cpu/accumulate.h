@@ -195,7 +195,7 @@ inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
     sums = AddMomentum<true>(n, args.beta, args.momentum, args.next_momentum, sum, work);
   } else {
     const Ahead ahead = AheadOf(args.next, args.signal.a, args.signal.b, work.x);
-    ForwardAny(*args.plans, ahead, work.x, work.y);
+    Forward(*args.plans, ahead, work.x, work.y);
     for (uint32_t i = n; i < RoundUp(n, 64); ++i) work.x[i] = 0;
     sums = AddMomentum<false>(n, args.beta, args.momentum, args.next_momentum, sum, work);
   }

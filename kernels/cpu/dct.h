@@ -63,7 +63,9 @@ inline void TransformLongRun(const TilePlans& plans, float* data, float* scratch
   TransformRun<kForward>(TrailingZeros(plans.along.length), plans.rotations, data, scratch);
 }
 
-inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, float* data, float* scratch) {
+// The transform of dct_plan.h in place: elements data[rows, cols] to coefficients data[cols, rows].
+// scratch is as large, both with TileWork's room.
+inline void Forward(const TilePlans& plans, const Ahead& ahead, float* data, float* scratch) {
   const float norm = plans.norm;
   if (IsShape(plans, 64, 64)) {
     return ForwardInPlace<64, 64>(norm, ahead, data, scratch);
@@ -87,15 +89,6 @@ inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* d
   if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(ahead, data, scratch);
   if (IsLongRun(plans)) return TransformLongRun<false>(plans, data, scratch);
   TransformByTable(plans.along, plans.down, data, scratch);
-}
-
-inline void Forward(const TilePlans& plans, float* data, float* scratch) {
-  ForwardAny(plans, NothingAhead(data), data, scratch);
-}
-
-inline void Inverse(const TilePlans& plans, float* data, float* scratch) {
-  Scale(plans.down.length * plans.along.length, plans.norm, data);
-  InverseOfScaled(plans, NothingAhead(data), data, scratch);
 }
 
 }  // namespace

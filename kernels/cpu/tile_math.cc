@@ -51,8 +51,8 @@ uint64_t Hash(const TilePlace& tile, const float* theta) {
 
 extern const TileMath LONGWAVE_TILE_MATH;
 const TileMath LONGWAVE_TILE_MATH = {
-    Forward,  Inverse, Accumulate,     SelectTopK,   SquareSum,    AddScaled, AddScaledAt, Largest,
-    FitSign,  FitInt2, QuantizeNarrow, QuantizeWide, QuantizeBf16, Pack,      ReadNarrow,  ReadWide,
-    ReadBf16, Decode,  FinishMerge,    Maxima,       AddCodes,     Hash};
+    Accumulate, SelectTopK,     SquareSum,    AddScaled,    AddScaledAt, Largest,    FitSign,
+    FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16, Pack,        ReadNarrow, ReadWide,
+    ReadBf16,   Decode,         FinishMerge,  Maxima,       AddCodes,    Hash};
 
 }  // namespace longwave::cpu

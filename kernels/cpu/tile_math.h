@@ -131,11 +131,6 @@ struct MergedTile {
 };
 
 struct TileMath {
-  // The transform of dct_plan.h, in place; scratch is as large, both with TileWork's room. Elements
-  // are data[rows, cols], coefficients data[cols, rows].
-  void (*forward)(const TilePlans& plans, float* data, float* scratch);
-  void (*inverse)(const TilePlans& plans, float* data, float* scratch);
-
   // m̂ ← fma(beta, m̂, T(s)), or unchanged if that is not finite; sets work.maxima.
   TileSums (*accumulate)(const AccumulateArgs& args, TileWork& work);
   // work.indices and work.values ← the k largest magnitudes of x, ties to the smaller index, in

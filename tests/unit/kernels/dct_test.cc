@@ -3,8 +3,10 @@
 // norm.
 #include "tests/support/reference/dct.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <tuple>
@@ -42,20 +44,27 @@ double Tolerance(uint32_t n) {
 }
 double Tolerance(const Shape& s) { return Tolerance(std::get<0>(s)) + Tolerance(std::get<1>(s)); }
 
+// As the encoder and the decoder do it: the momentum that a signal gives, and the gradient that
+// coefficients give.
 std::vector<float> Transformed(Isa isa, const Shape& shape, DctDirection direction,
-                               std::vector<float> x) {
+                               const std::vector<float>& x) {
   const auto [rows, cols] = shape;
-  const size_t size = x.size();
-  x.resize(size + 64);  // room for whole vectors
-  std::vector<float> scratch(x.size());
+  const cpu::TilePlace place = {0, cols, rows, cols, rows, cols};
   const cpu::TilePlans plans = {DctPlan::Of(rows, direction).view(),
                                 DctPlan::Of(cols, direction).view(), DctNorm(rows, cols),
                                 cpu::AllRotations(), nullptr};
   const cpu::TileMath& math = cpu::TileMathOf(isa);
-  (direction == DctDirection::kForward ? math.forward : math.inverse)(plans, x.data(),
-                                                                      scratch.data());
-  x.resize(size);
-  return x;
+  const auto work = std::make_unique<cpu::TileWork>();
+  std::vector<float> y(x.size());
+  if (direction == DctDirection::kForward) {
+    math.accumulate({place, &plans, {x.data(), nullptr, 1}, 0, y.data(), place, y.data()}, *work);
+    return y;
+  }
+  std::ranges::copy(x, work->x);
+  math.decode(place, place, &plans,
+              {.rule = cpu::UpdateRule::kInner, .keep = 1, .gradient = y.data()}, 0, nullptr,
+              nullptr, *work);
+  return y;
 }
 
 double Distance(const std::vector<float>& x, const std::vector<double>& y) {
