@@ -1,9 +1,9 @@
 #include "cli/initial_weights.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "absl/status/status.h"
@@ -50,7 +50,7 @@ TemporaryFolder::TemporaryFolder(std::string path)
           Termination::Options{.grace = absl::ZeroDuration(),
                                .on_signal = [path = path_] { Remove(path); },
                                .on_overdue = [] {},
-                               .overdue_status = 128 + SIGINT})) {}
+                               .overdue_status = std::nullopt})) {}
 
 TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty()) Remove(path_);

@@ -16,12 +16,15 @@ namespace longwave {
 namespace {
 
 // A handler instead of blocked signals and sigwait: threads that libraries start before main would
-// take the signal with its default action. A handler may only post a semaphore.
+// take the signal with its default action. A handler may only post a semaphore and set atomics.
 sem_t g_wake;
 std::atomic<bool> g_closing = false;
+std::atomic<int> g_first_signal = 0;
 
-void OnSignal(int) {
+void OnSignal(int signal) {
   const int saved = errno;
+  int none = 0;
+  g_first_signal.compare_exchange_strong(none, signal);
   sem_post(&g_wake);
   errno = saved;
 }
@@ -47,6 +50,7 @@ bool IgnoresHangup() {
 
 Termination::Termination(Options options) : options_(std::move(options)) {
   g_closing = false;
+  g_first_signal = 0;
   LONGWAVE_CHECK(sem_init(&g_wake, /*pshared=*/0, 0) == 0);
   thread_ = std::thread([this] { Watch(); });
   SetHandler(OnSignal);
@@ -69,7 +73,7 @@ void Termination::Watch() {
   while (!g_closing) {
     if (sem_clockwait(&g_wake, CLOCK_MONOTONIC, &end) != 0 && errno == ETIMEDOUT) {
       options_.on_overdue();
-      std::_Exit(options_.overdue_status);
+      std::_Exit(options_.overdue_status.value_or(128 + g_first_signal));
     }
   }
 }

@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_BASE_TERMINATION_H_
 
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -23,7 +24,7 @@ class Termination {
     // on_overdue just before the process is killed, to report that.
     std::function<void()> on_signal;
     std::function<void()> on_overdue;
-    int overdue_status = 0;
+    std::optional<int> overdue_status = 0;  // nullopt: 128 + the first signal, as a shell has it
   };
   explicit Termination(Options options);
   ~Termination();

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <future>
+#include <optional>
 
 namespace longwave {
 namespace {
@@ -41,6 +42,20 @@ TEST_P(TerminationDeathTest, AProcessThatStaysIsEndedAsWasAsked) {
         std::promise<void>().get_future().wait();  // never
       },
       testing::ExitedWithCode(0), "asked, overdue");
+}
+
+TEST_P(TerminationDeathTest, AProcessMayEndWithTheStatusOfItsSignal) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const Termination termination({.grace = absl::ZeroDuration(),
+                                       .on_signal = [] {},
+                                       .on_overdue = [] {},
+                                       .overdue_status = std::nullopt});
+        std::raise(GetParam());
+        std::promise<void>().get_future().wait();  // never
+      },
+      testing::ExitedWithCode(128 + GetParam()), "");
 }
 
 TEST_P(TerminationDeathTest, AfterItASignalIsItselfAgain) {
