@@ -90,12 +90,14 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
     return NotFound("there is no ", wanted, ", wanted the folder of a run of ",
                     "`longwave up` that keeps state");
   }
+  // The `up` that holds the lock may be about to write the summary.
+  LONGWAVE_ASSIGN_OR_RETURN(folder, Lock(std::move(folder)));
   std::ifstream file(folder.summary_file());
   const nlohmann::json summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   const std::string outcome = TextAt(summary, "outcome");
   // The coordinator knows whether a failed run can resume.
   if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
-    return Lock(std::move(folder));
+    return folder;
   return FailedPrecondition("the run in ", path, " has ",
                             outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
                             ", wanted one that was parked");

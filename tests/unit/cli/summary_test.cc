@@ -178,6 +178,7 @@ TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
     const auto folder = RunFolder::Create(root_, config, absl::Now());
     ASSERT_TRUE(folder.ok()) << folder.status();
     std::filesystem::create_directories(folder->state_folder("coordinator"));
+    std::ofstream(summary_file) << R"({"outcome": "finished"})";  // of the `up` that works there
     const auto second = RunFolder::Open(path);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(second.status().message()),
