@@ -8,10 +8,8 @@
 #include "cli/join/join.h"
 #include "cli/join/joined_folder.h"
 #include "cli/programs/programs.h"
-#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
-#include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/config/key_types.h"
 
@@ -38,10 +36,8 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
           patient.config, LoadConfig(folder.config_file(), WorkerOverrides(overrides, folder)));
     }
   }
-  if (!patient.coordinator.empty() && !IsHostPort(patient.coordinator)) {
-    return InvalidArgument("got ", Quotable(patient.coordinator),
-                           ", wanted host:port of the coordinator");
-  }
+  if (!patient.coordinator.empty())
+    LONGWAVE_RETURN_IF_ERROR(CheckCoordinatorAddress(patient.coordinator));
   return patient;
 }
 

@@ -136,10 +136,7 @@ absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folde
 }  // namespace
 
 absl::Status Join(const JoinOptions& options) {
-  if (!IsHostPort(options.address)) {
-    return InvalidArgument("got ", Quotable(options.address),
-                           ", wanted host:port of the coordinator");
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckCoordinatorAddress(options.address));
   LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
   const JoinedFolder folder = options.state_dir.empty() ? JoinedFolder::Default(options.address)
                                                         : JoinedFolder(options.state_dir);

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -44,8 +43,7 @@ struct Recorded {
 // nullopt without a summary: the run goes on, or was started process by process.
 std::optional<Recorded> ReadSummary(const std::string& path) {
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("state_hash") || !json.contains("rounds") ||
       !json["state_hash"].is_string() || !json["rounds"].is_number_unsigned()) {
     return std::nullopt;

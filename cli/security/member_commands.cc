@@ -24,10 +24,7 @@ namespace longwave {
 namespace {
 
 absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const Target& target) {
-  if (!IsHostPort(target.address)) {
-    return InvalidArgument("got ", Quotable(target.address),
-                           ", wanted host:port of the coordinator");
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckCoordinatorAddress(target.address));
   if (target.security.empty()) {
     return InvalidArgument(
         "wanted --security FOLDER, an operator's credentials: `operator` in the coordinator's own "

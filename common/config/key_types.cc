@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "common/base/errors.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -70,5 +71,10 @@ bool IsHostPort(std::string_view text) {
 }
 
 bool IsHostPortOrNone(std::string_view text) { return text.empty() || IsHostPort(text); }
+
+absl::Status CheckCoordinatorAddress(std::string_view text) {
+  if (IsHostPort(text)) return absl::OkStatus();
+  return InvalidArgument("got ", Quotable(text), ", wanted host:port of the coordinator");
+}
 
 }  // namespace longwave

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/config_keys.h"
@@ -155,6 +156,9 @@ bool IsPathOrNone(std::string_view text);  // may be empty
 bool IsHost(std::string_view text);        // a name, an IPv4 address, or an IPv6 one in brackets
 bool IsHostPort(std::string_view text);    // a host, ':' and a port from 0 to 65535
 bool IsHostPortOrNone(std::string_view text);  // may be empty
+
+// Of the address that a person gave for the coordinator. Errors: InvalidArgument (not IsHostPort).
+absl::Status CheckCoordinatorAddress(std::string_view text);
 
 }  // namespace longwave
 

@@ -59,10 +59,7 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
                   .name = Text(given.name),
                   .token = std::string(absl::StripAsciiWhitespace(Text(given.token))),
                   .state_dir = Text(given.state_dir)};
-  if (!IsHostPort(read.coordinator)) {
-    return InvalidArgument("coordinator: got ", Quotable(read.coordinator),
-                           ", wanted host:port of the coordinator");
-  }
+  LONGWAVE_RETURN_IF_ERROR(Prefixed("coordinator", CheckCoordinatorAddress(read.coordinator)));
   if (!read.state_dir.empty()) {
     // The caller's working directory may change.
     std::error_code error;
