@@ -1,10 +1,11 @@
 #include "common/base/cgroup_memory.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -13,12 +14,6 @@ namespace fs = std::filesystem;
 
 class CgroupMemory : public ::testing::Test {
  protected:
-  CgroupMemory() {
-    std::string path = (fs::temp_directory_path() / "longwave-cgroup-XXXXXX").string();
-    folder_ = mkdtemp(path.data());
-  }
-  ~CgroupMemory() override { fs::remove_all(folder_); }
-
   void Write(const std::string& name, const std::string& text) const {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << text << "\n";
@@ -28,7 +23,8 @@ class CgroupMemory : public ::testing::Test {
     return ReadCgroupMemory(folder_.string(), (folder_ / "self").string());
   }
 
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(CgroupMemory, IsNothingWithoutALimit) {

@@ -10,19 +10,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
 
 class NewFileTest : public testing::Test {
  protected:
-  NewFileTest() {
-    std::string pattern = testing::TempDir() + "new_file_XXXXXX";
-    root_ = mkdtemp(pattern.data());
-  }
-  ~NewFileTest() override { std::filesystem::remove_all(root_); }
-
-  std::string root_;
+  const TestFolder temporary_;
+  const std::string root_ = temporary_.path();
 };
 
 TEST_F(NewFileTest, AppearsWholeWithItsModeOrNotAtAll) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/test_folder.h"
+
 namespace longwave {
 namespace {
 
@@ -13,13 +15,6 @@ using ::testing::HasSubstr;
 
 class CertificateCommand : public testing::Test {
  protected:
-  CertificateCommand() {
-    std::string pattern = testing::TempDir() + "certificate_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    options_ = {.folder = folder_ + "/made", .roles = {"shard/0"}};
-  }
-  ~CertificateCommand() override { std::filesystem::remove_all(folder_); }
-
   // The refusal, which leaves no file behind.
   std::string Refusal() const {
     const absl::Status status = MakeCertificate(options_);
@@ -27,8 +22,8 @@ class CertificateCommand : public testing::Test {
     return std::string(status.message());
   }
 
-  std::string folder_;
-  CertificateMakeOptions options_;
+  const TestFolder folder_;
+  CertificateMakeOptions options_ = {.folder = folder_.path() + "/made", .roles = {"shard/0"}};
 };
 
 TEST_F(CertificateCommand, NamesAllHosts) {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -27,8 +28,6 @@ using ::testing::IsEmpty;
 class ClusterTest : public testing::Test {
  protected:
   ClusterTest() {
-    std::string pattern = testing::TempDir() + "cluster_XXXXXX";
-    root_ = mkdtemp(pattern.data());
     for (const char* program : {"longwave-server", "longwave-worker"}) {
       const std::string path = absl::StrCat(root_, "/", program);
       std::ofstream(path) << "#!/bin/sh\necho \"$$ $*\" >> " << root_
@@ -42,10 +41,6 @@ class ClusterTest : public testing::Test {
     auto folder = RunFolder::Create(root_ + "/runs", config_, absl::Now());
     EXPECT_TRUE(folder.ok()) << folder.status();
     folder_.emplace(*std::move(folder));
-  }
-  ~ClusterTest() override {
-    cluster_.reset();
-    std::filesystem::remove_all(root_);
   }
 
   void Start(bool keep_state, std::vector<std::string> worker_command = {}) {
@@ -84,7 +79,8 @@ class ClusterTest : public testing::Test {
     return 0;
   }
 
-  std::string root_;
+  const TestFolder temporary_;
+  const std::string root_ = temporary_.path();
   RunConfig config_;
   std::optional<RunFolder> folder_;
   std::unique_ptr<Cluster> cluster_;

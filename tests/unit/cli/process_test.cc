@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 
 #include "absl/strings/numbers.h"
 #include "cli/cluster.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -20,12 +20,6 @@ using ::testing::StartsWith;
 
 class ProcessTest : public testing::Test {
  protected:
-  ProcessTest() {
-    std::string pattern = testing::TempDir() + "process_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ProcessTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<Process> Shell(const std::string& script) {
     auto process = Process::Start({.name = "child",
                                    .argv = {"/bin/sh", "-c", script},
@@ -51,7 +45,8 @@ class ProcessTest : public testing::Test {
     while (process->Running()) poll(nullptr, 0, 1);
   }
 
-  std::string folder_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(ProcessTest, GivesOutputLineByLineAndTheEnvironment) {

@@ -3,9 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <variant>
 
 #include "common/base/rng.h"
@@ -14,6 +12,7 @@
 #include "common/wire/crc32c.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/posix_file_system.h"
+#include "tests/support/test_folder.h"
 #include "worker/member/schedule.h"
 #include "worker/member/sync_options.h"
 
@@ -40,15 +39,12 @@ RunConfig Config(const std::string& preset) {
 class RunReplayTest : public testing::Test {
  protected:
   explicit RunReplayTest(const std::string& preset = "longwave") : config_(Config(preset)) {
-    std::string pattern = testing::TempDir() + "replay_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     const auto manifest = GptManifest(config_.model);
     layout_.emplace(Layout::Create(*manifest, LayoutOptionsFor(config_, *manifest)).value());
     initial_.resize(layout_->parameter_count());
     Rng rng(7);
     for (float& value : initial_) value = static_cast<float>(rng.Uniform()) - 0.5f;
   }
-  ~RunReplayTest() override { std::filesystem::remove_all(folder_); }
 
   void OpenShard() {
     shard_.reset();  // one process at a time holds the folder
@@ -137,7 +133,8 @@ class RunReplayTest : public testing::Test {
   }
 
   const RunConfig config_;
-  std::string folder_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path();
   std::optional<Layout> layout_;
   std::vector<float> initial_;
   bool ends_within_round_ = false;       // one segment alone has a round more

@@ -12,6 +12,7 @@
 #include "cli/view.h"
 #include "common/base/new_file.h"
 #include "common/base/utf8.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -143,13 +144,8 @@ TEST(MergeStatus, AddsTheNewRecordsOnce) {
 
 class RunFolderTest : public testing::Test {
  protected:
-  RunFolderTest() {
-    std::string pattern = testing::TempDir() + "run_folder_XXXXXX";
-    root_ = mkdtemp(pattern.data());
-  }
-  ~RunFolderTest() override { std::filesystem::remove_all(root_); }
-
-  std::string root_;
+  const TestFolder temporary_;
+  const std::string root_ = temporary_.path();
 };
 
 TEST_F(RunFolderTest, IsNamedByPresetAndTime) {

@@ -13,6 +13,7 @@
 #include "cli/run_folder.h"
 #include "cli/screen.h"
 #include "common/config/config.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -22,14 +23,12 @@ using ::testing::HasSubstr;
 class ResolveConfigTest : public testing::Test {
  protected:
   ResolveConfigTest() {
-    std::string pattern = testing::TempDir() + "up_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     options_.config_file = folder_ + "/run.yaml";
     std::ofstream(options_.config_file) << "run:\n  steps: 100\n";
   }
-  ~ResolveConfigTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string folder_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path();
   UpOptions options_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "common/security/credentials.h"
-#include "tests/unit/store/temporary_folder.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -54,7 +54,7 @@ class CertificateKeeperTest : public ::testing::Test {
     return *std::move(read);
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   const std::unique_ptr<Authority> authority_ = NewAuthority();
 };
 

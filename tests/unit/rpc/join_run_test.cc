@@ -15,7 +15,7 @@
 #include "common/security/credentials.h"
 #include "common/security/token.h"
 #include "tests/support/idle_handlers.h"
-#include "tests/unit/store/temporary_folder.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -69,7 +69,7 @@ class JoinRunTest : public ::testing::Test {
   std::string server_folder() const { return folder_.path() + "/server"; }
   std::string folder() const { return folder_.path() + "/worker"; }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   const std::unique_ptr<Authority> own_ = NewAuthority("the run's");
   const std::unique_ptr<Authority> other_ = NewAuthority("somebody else's");
   Refusals refusals_;

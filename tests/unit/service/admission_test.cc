@@ -17,7 +17,7 @@
 #include "common/security/credentials.h"
 #include "common/security/token.h"
 #include "server/service/names_known.h"
-#include "tests/unit/store/temporary_folder.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -96,7 +96,7 @@ class AdmissionTest : public ::testing::Test {
 
   RunConfig config_;
   absl::Duration later_;  // offset of the simulated clock
-  TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<Admission> admission_;
 };
 

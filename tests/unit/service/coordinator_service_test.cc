@@ -29,7 +29,7 @@
 #include "gtest/gtest.h"
 #include "server/service/metrics_file.h"
 #include "tests/support/raw_call.h"
-#include "tests/unit/store/temporary_folder.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -153,7 +153,7 @@ class CoordinatorServiceTest : public ::testing::Test {
   }
 
   RunConfig config_;
-  TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<CoordinatorService> service_;
   std::unique_ptr<CoordinatorClient> client_;
 };

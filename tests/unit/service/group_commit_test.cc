@@ -16,8 +16,8 @@
 #include "common/base/status_macros.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/wrapped_file_system.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/coordinator/coordinator_testing.h"
-#include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
 namespace {
@@ -107,7 +107,7 @@ class GroupCommitTest : public CoordinatorTest {
     return file.ok() ? std::move(file->record) : CoordinatorRecord();
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   const std::unique_ptr<FileSystem> posix_ = MakePosixFileSystem();
   HeldFileSystem files_{posix_.get()};
   std::mutex mutex_;

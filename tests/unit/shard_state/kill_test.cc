@@ -5,8 +5,8 @@
 
 #include "gmock/gmock.h"
 #include "server/store/posix_file_system.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
-#include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
 namespace {
@@ -55,7 +55,7 @@ struct Told {
 }
 
 TEST(KilledShard, HasAllThatItTold) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const auto files = MakePosixFileSystem();
   for (uint32_t kills = 0; kills < 6; ++kills) {
     int ends[2];

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "server/store/posix_file_system.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/store/store_testing.h"
-#include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
 namespace {
@@ -22,7 +22,7 @@ class CatalogTest : public testing::Test {
     return Catalog::Open(posix_.get(), folder_.path(), identity, settings, folder);
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<FileSystem> posix_ = MakePosixFileSystem();
 };
 TEST_F(CatalogTest, RemembersAll) {

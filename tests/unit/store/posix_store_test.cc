@@ -13,8 +13,8 @@
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
 #include "tests/support/store_helpers.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/store/store_testing.h"
-#include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
 namespace {
@@ -32,7 +32,7 @@ ShardStoreOptions TestOptions() {
 
 // A shard with snapshots far apart has thousands of them.
 TEST(DeltaLogOnDisk, ReadsMoreFilesThanAProcessMayHaveOpen) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   ShardStoreOptions options = TestOptions();
   options.log.file_bytes_max = kLogFileBytesMin;  // a record each
@@ -64,7 +64,7 @@ TEST(DeltaLogOnDisk, ReadsMoreFilesThanAProcessMayHaveOpen) {
 }
 
 TEST(PosixFileSystem, DoesWhatItSays) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string deep = folder.path() + "/a/b/c";
   ASSERT_TRUE(files->CreateFolder(deep).ok());
@@ -112,7 +112,7 @@ TEST(PosixFileSystem, DoesWhatItSays) {
 
 // A run's state tells its tokens' hashes, its model and who takes part.
 TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string state = folder.path() + "/deep/state";
   ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions()).ok());
@@ -130,7 +130,7 @@ TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
 }
 
 TEST(PosixFileSystem, AppendsMorePiecesThanOneCallTakes) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::vector<std::byte> bytes = TestBytes(5000, 3);
   std::vector<std::span<const std::byte>> pieces;
@@ -150,7 +150,7 @@ TEST(PosixFileSystem, AFullDiskIsNamedWithBytesWantedAndFree) {
 }
 
 TEST(PosixStore, AFolderBelongsToOneProcess) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
   ASSERT_TRUE(store.ok()) << store.status();
@@ -190,7 +190,7 @@ TEST(PosixStore, AFolderBelongsToOneProcess) {
 }
 
 TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   Rng rng(1);
   uint64_t before = 0;

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_folder.h"
 #include "worker/data/data_files.h"
 
 namespace longwave {
@@ -20,22 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = (fs::temp_directory_path() / "longwave-corpus-XXXXXX").string();
-    path_ = mkdtemp(path.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-
+struct TextFolder : TestFolder {
   void Write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << text;
+    const fs::path file = fs::path(path()) / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
   }
-
- private:
-  fs::path path_;
 };
 
 std::string Alphabet(size_t size) {
@@ -60,7 +50,7 @@ TEST(Corpus, SplitsByBytes) {
 }
 
 TEST(Corpus, ReadsAFolderInTheOrderOfPaths) {
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("b.txt", "second ");
   folder.Write("a/z.txt", "first ");
   folder.Write("c/a/x.txt", "third ");
@@ -72,7 +62,7 @@ TEST(Corpus, ReadsAFolderInTheOrderOfPaths) {
 }
 
 TEST(Corpus, ReadsOneFileAsItIs) {
-  TemporaryFolder folder;
+  TextFolder folder;
   const std::string bytes("\0\xff\r\n text", 9);
   folder.Write("file", bytes);
   const auto corpus = Corpus::Load(
@@ -103,7 +93,7 @@ TEST(Corpus, NamesAPathThatIsMissing) {
 }
 
 TEST(Corpus, NamesAPathThatHoldsNoText) {
-  TemporaryFolder folder;
+  TextFolder folder;
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path : {std::string("/dev/null"), std::string("/dev/zero"), pipe}) {
@@ -118,7 +108,7 @@ TEST(Corpus, NamesAPathThatHoldsNoText) {
 
 TEST(Corpus, NamesTheFolderThatCannotBeRead) {
   if (geteuid() == 0) GTEST_SKIP() << "the superuser may read everything";
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("closed/text", "text");
   const std::string closed = folder.path() + "/closed";
   ASSERT_EQ(chmod(closed.c_str(), 0), 0);
@@ -131,7 +121,7 @@ TEST(Corpus, NamesTheFolderThatCannotBeRead) {
 }
 
 TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("a/text", "text");
   fs::create_directory_symlink(folder.path(), folder.path() + "/a/circle");
   fs::create_symlink(folder.path() + "/a/text", folder.path() + "/link");
@@ -140,7 +130,7 @@ TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
 }
 
 TEST(Corpus, ReadsAMountedConfigMapOnce) {
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("..2026_11_21/text", "text");
   fs::create_directory_symlink("..2026_11_21", folder.path() + "/..data");
   fs::create_symlink("..data/text", folder.path() + "/text");
@@ -148,7 +138,7 @@ TEST(Corpus, ReadsAMountedConfigMapOnce) {
 }
 
 TEST(CheckCorpus, AgreesWithLoad) {
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("a", Alphabet(60));
   folder.Write("b", Alphabet(40));
   for (const auto& [path, context] :
@@ -160,7 +150,7 @@ TEST(CheckCorpus, AgreesWithLoad) {
 }
 
 TEST(Corpus, RefusesAFolderWithoutBytes) {
-  TemporaryFolder folder;
+  TextFolder folder;
   folder.Write("empty", "");
   const auto corpus = Corpus::Load({.kind = "text", .path = folder.path(), .validation_share = 0.1},
                                    {.context = 8});

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_folder.h"
 #include "worker/data/corpus.h"
 
 namespace longwave {
@@ -22,12 +22,9 @@ using ::testing::HasSubstr;
 class ImageFiles : public testing::Test {
  protected:
   void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "longwave-images-XXXXXX").string();
-    folder_ = mkdtemp(path.data());
     data_ = {.kind = "images", .path = folder_, .validation_share = 0.25};
     model_ = {.kind = "resnet", .channels = 1, .image_size = 2, .classes = 10};
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
@@ -64,7 +61,8 @@ class ImageFiles : public testing::Test {
     return std::string(Images::Load(data_, model_).status().message());
   }
 
-  std::string folder_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path();
   DataSection data_;
   ModelSection model_;
 };

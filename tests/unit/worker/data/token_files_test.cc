@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_folder.h"
 #include "worker/data/dataset.h"
 
 namespace longwave {
@@ -20,13 +20,6 @@ using ::testing::HasSubstr;
 
 class TokenFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "longwave-tokens-XXXXXX").string();
-    folder_ = mkdtemp(path.data());
-    data_ = {.kind = "tokens", .path = folder_, .validation_share = 0.25, .token_type = "uint16"};
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   template <typename Number>
   void Write(const std::string& name, const std::vector<Number>& numbers) {
     std::ofstream(folder_ + "/" + name, std::ios::binary | std::ios::app)
@@ -48,8 +41,10 @@ class TokenFiles : public testing::Test {
     return std::string(corpus.status().message());
   }
 
-  std::string folder_;
-  DataSection data_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path();
+  DataSection data_ = {
+      .kind = "tokens", .path = folder_, .validation_share = 0.25, .token_type = "uint16"};
   ModelSection model_ = {.kind = "gpt", .context = 2, .vocabulary = 50257};
 };
 

@@ -3,13 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +17,7 @@
 
 #include "kernels/ops.h"
 #include "tests/support/sim_file_system.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/member_testing.h"
 #include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
@@ -79,8 +78,6 @@ struct Life {
 class TrainerReturnTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "longwave-run-XXXXXX").string();
-    run_dir_ = mkdtemp(path.data());
     config_.run = {.preset = "test", .steps = 18, .seed = 5, .validation_batches = 1};
     config_.model = {.kind = "gpt", .context = 4};
     config_.train = {.batch = 3,
@@ -96,7 +93,6 @@ class TrainerReturnTest : public testing::Test {
                     .update = UpdateRule::kSgd};
     config_.cluster.checkpoint_rounds = 1;
   }
-  void TearDown() override { std::filesystem::remove_all(run_dir_); }
 
   // A life from its beginning to its end. With `keeps`, on the disk of the lives before.
   void Live(Life& life, bool keeps = false) {
@@ -152,7 +148,8 @@ class TrainerReturnTest : public testing::Test {
   }
 
   RunConfig config_;
-  std::string run_dir_;
+  const TestFolder temporary_;
+  const std::string run_dir_ = temporary_.path();
   const Layout layout_ = *Layout::Create(
       SquareReplica().manifest(), {.tiling = Tiling::kTensor, .block = 8, .segment_tiles = 1});
   const Corpus corpus_ =

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
 #include "tests/support/plain_exchange.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/member_testing.h"
 #include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
@@ -127,8 +127,6 @@ auto PostOf(uint32_t round, uint64_t weight) {
 class TrainerTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "longwave-run-XXXXXX").string();
-    run_dir_ = mkdtemp(path.data());
     config_.run = {.preset = "test",
                    .steps = 10,
                    .workers = 1,
@@ -145,7 +143,6 @@ class TrainerTest : public testing::Test {
     config_.sync = {
         .signal = SignalKind::kPseudoGradient, .inner_steps = 4, .update = UpdateRule::kSgd};
   }
-  void TearDown() override { std::filesystem::remove_all(run_dir_); }
 
   absl::StatusOr<FinalReport> Run() {
     const auto ops = OpsFor(BackendKind::kCpu);
@@ -174,7 +171,8 @@ class TrainerTest : public testing::Test {
   bool keeps_state_ = true;
   NodeTensors* tensors_ = nullptr;
   RunConfig config_;
-  std::string run_dir_;
+  const TestFolder temporary_;
+  const std::string run_dir_ = temporary_.path();
   QuadraticReplica replica_;
   Layout layout_ = *Layout::Create(replica_.manifest(), LayoutOptions{});
   const Corpus corpus_ =

@@ -1,7 +1,6 @@
 #include "worker/weights/safetensors.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_folder.h"
+
 namespace longwave {
 namespace {
 
@@ -18,13 +19,8 @@ namespace fs = std::filesystem;
 
 class SafetensorsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = (fs::temp_directory_path() / "longwave-weights-XXXXXX").string();
-    folder_ = mkdtemp(path.data());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   // A vector before a matrix: in the flat array the matrix comes first, in the file it does not.
   const Manifest manifest_ = {{{"bias", {3}}, {"weight", {2, 2}}}};
   const Layout layout_ = *Layout::Create(manifest_, LayoutOptions{});

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "tests/support/test_folder.h"
 #include "worker/weights/safetensors.h"
 
 namespace longwave {
@@ -18,9 +19,6 @@ using ::testing::HasSubstr;
 class WeightsFileTest : public testing::Test {
  protected:
   WeightsFileTest() {
-    std::string pattern = testing::TempDir() + "weights_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ + "/weights.safetensors";
     auto layout = Layout::Create(manifest_, {});
     EXPECT_TRUE(layout.ok()) << layout.status();
     layout_.emplace(*std::move(layout));
@@ -28,9 +26,9 @@ class WeightsFileTest : public testing::Test {
     std::iota(theta_.begin(), theta_.end(), 0.5f);
     EXPECT_TRUE(WriteSafetensors(path_, manifest_, *layout_, theta_.data(), {}).ok());
   }
-  ~WeightsFileTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string folder_, path_;
+  const TestFolder folder_;
+  const std::string path_ = folder_.path() + "/weights.safetensors";
   // The vector comes first and lies last: the layout has matrices first.
   const Manifest manifest_{{{"bias", {3}}, {"weight", {2, 5}}}};
   std::optional<Layout> layout_;
@@ -80,7 +78,7 @@ TEST_F(WeightsFileTest, RefusesOffsetsThatWrapAround) {
 }
 
 TEST_F(WeightsFileTest, RefusesWhatIsNoSuchFile) {
-  EXPECT_EQ(ReadWeights(folder_ + "/nowhere", manifest_, *layout_).status().code(),
+  EXPECT_EQ(ReadWeights(folder_.path() + "/nowhere", manifest_, *layout_).status().code(),
             absl::StatusCode::kNotFound);
   for (const std::string content :
        {"", "short", "12345678{not json", "\xff\xff\xff\xff\xff\xff\xff\xff"}) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
+#include "tests/support/test_folder.h"
 #include "worker/weights/gpt2_config.h"
 
 namespace longwave {
@@ -23,8 +23,6 @@ using ::testing::HasSubstr;
 class WriteModelTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string path = (fs::temp_directory_path() / "longwave-model-XXXXXX").string();
-    folder_ = mkdtemp(path.data());
     ModelSection& model = config_.model;
     model.kind = "gpt";
     model.d_model = 8;
@@ -32,7 +30,6 @@ class WriteModelTest : public testing::Test {
     model.heads = 2;
     model.context = 4;
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void Write(const char* name) {
     const Manifest manifest = *GptManifest(config_.model);
@@ -49,7 +46,8 @@ class WriteModelTest : public testing::Test {
     return std::string(ReadGpt2Config(folder_).status().message());
   }
 
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   RunConfig config_ = DefaultConfig();
 };
 
