@@ -28,16 +28,10 @@ __global__ void __launch_bounds__(kGeneralThreads) DecodeKernel(const DecodeJob 
   float* const momentum = local ? job.momentum + tile.coefficient_offset : nullptr;
   for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) x[e] = local ? momentum[e] : 0;
   __syncthreads();
-  const TilePayload payload = PayloadOf(job.payload, number, size);
-  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
-  const Quantizer quantizer(codec, ReadScale(codec, payload));
-  ForEachSent(static_cast<Selection>(job.payload.selection), size, payload,
-              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
-              [&](uint32_t i, uint32_t index) {
-                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
-                x[index] = local ? __fadd_rn(x[index], value) : value;
-                if (local) momentum[index] = x[index];
-              });
+  ForEachSent(job, number, size, shared.scratch, [&](uint32_t index, float value) {
+    x[index] = local ? __fadd_rn(x[index], value) : value;
+    if (local) momentum[index] = x[index];
+  });
   __syncthreads();
   if (job.tiles.plans != nullptr) Inverse(tile, job.tiles.plans, &x, &y);
   WithRule(job.update, [&](auto rule) {
@@ -57,16 +51,10 @@ __global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJo
   const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
   const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
   const uint32_t size = tile.rows * tile.cols;
-  const TilePayload payload = PayloadOf(job.payload, number, size);
-  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
-  const Quantizer quantizer(codec, ReadScale(codec, payload));
   float* const momentum = job.momentum + tile.coefficient_offset;
-  ForEachSent(static_cast<Selection>(job.payload.selection), size, payload,
-              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), scratch,
-              [&](uint32_t i, uint32_t index) {
-                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
-                momentum[index] = __fmaf_rn(job.alpha, value, momentum[index]);
-              });
+  ForEachSent(job, number, size, scratch, [&](uint32_t index, float value) {
+    momentum[index] = __fmaf_rn(job.alpha, value, momentum[index]);
+  });
 }
 
 }  // namespace decode_cu

@@ -66,17 +66,11 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
     for (uint32_t v = 0; v < kBlockValues; ++v) shared.x[65 * v + t] = 0;
   }
   __syncthreads();
-  const TilePayload payload = PayloadOf(job.payload, number, kTileElementsMax);
-  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
-  const Quantizer quantizer(codec, ReadScale(codec, payload));
-  ForEachSent(static_cast<Selection>(job.payload.selection), kTileElementsMax, payload,
-              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
-              [&](uint32_t i, uint32_t index) {
-                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
-                float& x = shared.x[Padded(index)];
-                x = local ? __fadd_rn(x, value) : value;
-                if (local) momentum[index] = x;
-              });
+  ForEachSent(job, number, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
+    float& x = shared.x[Padded(index)];
+    x = local ? __fadd_rn(x, value) : value;
+    if (local) momentum[index] = x;
+  });
   __syncthreads();
 
   float x[kBlockValues];
@@ -160,17 +154,11 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeSumsKernel(con
   shared.sent[0][threadIdx.x] = 0;
   shared.sent[1][threadIdx.x] = 0;
   __syncthreads();
-  const TilePayload payload = PayloadOf(job.payload, number, kTileElementsMax);
-  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
-  const Quantizer quantizer(codec, ReadScale(codec, payload));
-  ForEachSent(static_cast<Selection>(job.payload.selection), kTileElementsMax, payload,
-              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
-              [&](uint32_t s, uint32_t index) {
-                const uint32_t i = index % 64, j = index / 64;
-                shared.x[index] =
-                    __fmul_rn(kBlockNorm, quantizer.ValueOf(CodeAt(codec, payload.values, s)));
-                atomicOr(&shared.sent[j % 2][i], 0x80000000u >> (j / 2));
-              });
+  ForEachSent(job, number, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
+    const uint32_t i = index % 64, j = index / 64;
+    shared.x[index] = __fmul_rn(kBlockNorm, value);
+    atomicOr(&shared.sent[j % 2][i], 0x80000000u >> (j / 2));
+  });
   __syncthreads();
 
   float x[kBlockValues];

@@ -173,25 +173,33 @@ __device__ inline uint32_t CodeAt(ValueCodec codec, const unsigned char* values,
   return values[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
 }
 
-// Calls f(i, index) for each coefficient that a tile sends, each from one thread, in no order. No
-// barrier at the end.
-template <typename Scratch, typename F>
-__device__ void ForEachSent(Selection selection, uint32_t n, const TilePayload& payload,
-                            uint64_t draw, Scratch& scratch, const F& f) {
-  constexpr uint32_t kThreads = Scratch::kThreads;
+// Calls f(index, value) for each coefficient that tile `number` of the segment, which has n, sends,
+// each from one thread, in no order. No barrier at the end.
+template <typename Job, typename Scratch, typename F>
+__device__ void ForEachSent(const Job& job, uint32_t number, uint32_t n, Scratch& scratch,
+                            const F& f) {
+  const TilePayload payload = PayloadOf(job.payload, number, n);
+  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+  const Quantizer quantizer(codec, ReadScale(codec, payload));
+  const auto take = [&](uint32_t i, uint32_t index) {
+    f(index, quantizer.ValueOf(CodeAt(codec, payload.values, i)));
+  };
+  const Selection selection = static_cast<Selection>(job.payload.selection);
+  const uint64_t draw = DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number);
   const uint32_t k = payload.count;
   switch (selection) {
     case Selection::kTopK:
-      ForEachIndex(n, k, payload.indices, scratch, f);
+      ForEachIndex(n, k, payload.indices, scratch, take);
       return;
     case Selection::kRandom:
       DrawBitmap(n, k, draw, scratch);
-      ForEachSetBit(kBitmapWords, scratch, f);
+      ForEachSetBit(kBitmapWords, scratch, take);
       return;
     case Selection::kAll:
     case Selection::kStride: {
       const Stride stride = selection == Selection::kAll ? Stride{0, 1} : StrideOf(n, k, draw);
-      for (uint32_t i = threadIdx.x; i < k; i += kThreads) f(i, stride.start + i * stride.stride);
+      for (uint32_t i = threadIdx.x; i < k; i += Scratch::kThreads)
+        take(i, stride.start + i * stride.stride);
       return;
     }
   }
