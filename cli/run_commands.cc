@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +22,7 @@ namespace {
 absl::Status Stop(const Target& target) {
   const std::unique_ptr<CoordinatorClient> client =
       CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
-  LONGWAVE_ASSIGN_OR_RETURN(const RunStatus run,
-                            client->GetStatus(std::numeric_limits<uint64_t>::max()));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunStatus run, client->GetStatus());
   if (IsOver(run.phase)) {
     return FailedPrecondition("the run is over already (", Name(run.phase), ")");
   }

@@ -58,8 +58,8 @@ absl::StatusOr<Known> Ask(const Target& target) {
       CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   Known known;
   LONGWAVE_ASSIGN_OR_RETURN(known.config, GetConfig(*client));
-  // Only the last record is requested: a long run has many.
-  LONGWAVE_ASSIGN_OR_RETURN(known.status, client->GetStatus(std::numeric_limits<uint64_t>::max()));
+  // Of the records only the last one.
+  LONGWAVE_ASSIGN_OR_RETURN(known.status, client->GetStatus());
   if (known.status.record_count == 0) return known;
   LONGWAVE_ASSIGN_OR_RETURN(known.status, client->GetStatus(known.status.record_count - 1));
   return known;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,7 +54,7 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_RETURN_IF_ERROR(NewFile(file).status());
   const std::unique_ptr<CoordinatorClient> client =
       CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
-  const absl::StatusOr<RunStatus> status = client->GetStatus(std::numeric_limits<uint64_t>::max());
+  const absl::StatusOr<RunStatus> status = client->GetStatus();
   if (absl::IsUnavailable(status.status())) {
     return Unavailable(status.status().message(), "; of a run that was parked or is over, ",
                        kFromFolders);

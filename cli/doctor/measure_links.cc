@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -170,10 +169,8 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
       return reading;
     }
   }
-  // The request leaves out records, of which a long run has many.
   const absl::StatusOr<RunStatus> run =
-      CoordinatorClient::Connect(address, absl::Seconds(10), credentials)
-          ->GetStatus(std::numeric_limits<uint64_t>::max());
+      CoordinatorClient::Connect(address, absl::Seconds(10), credentials)->GetStatus();
   reading.status = run.status();
   if (!run.ok()) return reading;
   reading.speed = MeasureSpeed(*probe);

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <iostream>
-#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -125,7 +124,7 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
 absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folder) {
   const absl::StatusOr<RunStatus> run =
       CoordinatorClient::Connect(joined.coordinator, kCommandDeadline, folder.security_folder())
-          ->GetStatus(std::numeric_limits<uint64_t>::max());
+          ->GetStatus();
   if (!run.ok() || !IsOver(run->phase)) return false;  // the checks report why
   if (run->phase == RunPhase::kFinished) return true;
   return FailedPrecondition("the run has ",

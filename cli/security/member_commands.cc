@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -95,7 +94,7 @@ namespace {
 // Whether the run had no worker of that name. A name that was misspelt leaves its worker in the
 // run.
 bool HasNever(const std::string& worker, CoordinatorClient& client) {
-  const absl::StatusOr<RunStatus> run = client.GetStatus(std::numeric_limits<uint64_t>::max());
+  const absl::StatusOr<RunStatus> run = client.GetStatus();
   return run.ok() && std::ranges::none_of(run->members, [&worker](const MemberStatus& member) {
            return member.member.name == worker;
          });

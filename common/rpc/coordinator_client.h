@@ -33,7 +33,9 @@ class CoordinatorClient {
   virtual absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) = 0;
   virtual absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
-  virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
+  // With the records of rounds from this one on; by default without any, of which a long run has
+  // many.
+  virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from = ~uint64_t{0}) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
   // Errors: Unavailable (no answer).
   virtual absl::StatusOr<RunDescription> GetRun() = 0;

@@ -91,7 +91,7 @@ void RunWatch::ReadLines() {
 void RunWatch::LookAtProcesses() {
   const std::map<pid_t, std::string> now = ChildrenOf(run_->up().pid());
   // Only of a run that went on afterwards is a process amiss.
-  const auto status = run_->as_operator().GetStatus(~uint64_t{0});
+  const auto status = run_->as_operator().GetStatus();
   if (!status.ok()) {
     if (!absl::IsUnavailable(status.status()))
       Fail(absl::StrCat("a status: ", status.status().ToString()));
@@ -186,7 +186,7 @@ std::string RunWatch::OutputOf(const std::vector<std::string>& arguments) {
   // The coordinator ends before the run's folder says so, and perhaps during the call.
   const auto has_ended = [&] {
     return arguments.front() == "status" &&
-           absl::IsUnavailable(run_->as_operator().GetStatus(~uint64_t{0}).status());
+           absl::IsUnavailable(run_->as_operator().GetStatus().status());
   };
   if (!(*process)->succeeded() && !absl::StrContains(Read(errors), "Connection refused") &&
       !has_ended()) {

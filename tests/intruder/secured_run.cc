@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -121,7 +120,7 @@ bool SecuredRun::Begin(const std::vector<std::string>& settings, uint64_t rounds
     if (operator_ == nullptr && ReadCredentials(credentials("operator")).ok())
       operator_ = CoordinatorClient::Connect(address_, absl::Seconds(20), credentials("operator"));
     if (operator_ == nullptr) return false;
-    const auto status = operator_->GetStatus(std::numeric_limits<uint64_t>::max());
+    const auto status = operator_->GetStatus();
     return status.ok() && status->record_count >= rounds;
   };
   const auto came = Eventually(absl::StrCat("round ", rounds, " of a secured run"), trains);
@@ -159,7 +158,7 @@ std::string SecuredRun::Forge(const Authority& authority, const Identity& identi
 RunStatus SecuredRun::Status() {
   absl::StatusOr<RunStatus> status;
   Answer([&] {
-    status = operator_->GetStatus(std::numeric_limits<uint64_t>::max());
+    status = operator_->GetStatus();
     return status.status();
   }).IgnoreError();
   return status.value_or(RunStatus());
