@@ -77,7 +77,8 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
         const NewToken token,
         client->CreateToken(
             {.life = kTokenLife, .uses = 1, .subject = absl::StrCat("worker/", name)}));
-    LONGWAVE_RETURN_IF_ERROR(JoinRun(target.address, token.token, name, folder.path()).status());
+    LONGWAVE_RETURN_IF_ERROR(
+        JoinRun(target.address, token.token, WorkerIdentity(name), folder.path()).status());
     overrides.insert(overrides.end(),
                      {"security.mode=on", absl::StrCat("security.folder=", folder.path())});
   }

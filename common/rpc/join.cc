@@ -84,9 +84,4 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
   return JoinedRun{std::move(answer.configuration), std::move(answer.manifest)};
 }
 
-absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token,
-                                  const std::string& name, const std::string& folder) {
-  return JoinRun(address, token, WorkerIdentity(name), folder);
-}
-
 }  // namespace longwave

@@ -32,10 +32,6 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
                                   const std::vector<std::string>& hosts = {},
                                   absl::Duration deadline = absl::Seconds(10));
 
-// JoinRun for a worker of that name.
-absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token,
-                                  const std::string& name, const std::string& folder);
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_RPC_JOIN_H_

@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string
   const std::string certificate_file = FileIn(folder, kAuthorityFile);
   const std::string key_file = FileIn(folder, kAuthorityKeyFile);
   const absl::StatusOr<std::string> key = ReadTextFile(key_file);
-  const bool has_certificate = !absl::IsNotFound(ReadTextFile(certificate_file).status());
+  const bool has_certificate = FileIsThere(certificate_file);
   if (!absl::IsNotFound(key.status()) && has_certificate) return LoadAuthority(folder);
   std::unique_ptr<Authority> authority;
   if (absl::IsNotFound(key.status())) {

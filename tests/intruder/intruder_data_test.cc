@@ -302,7 +302,8 @@ class DataIntruder : public ::testing::Test {
             .token;
     const std::string folder = run_->NewFolder(), name = run_->NewName("outcast");
     const auto join = [&](const std::string& who, const std::string& where) {
-      return Answer([&] { return JoinRun(run_->address(), token, who, where).status(); });
+      return Answer(
+          [&] { return JoinRun(run_->address(), token, WorkerIdentity(who), where).status(); });
     };
     ASSERT_TRUE(join(name, folder).ok());
     EXPECT_FALSE(join("late", run_->NewFolder()).ok());

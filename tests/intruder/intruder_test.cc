@@ -65,7 +65,8 @@ class Intruder : public ::testing::Test {
 
   absl::Status Join(const std::string& token, const std::string& name) {
     const std::string folder = run_->NewFolder();
-    return Answer([&] { return JoinRun(run_->address(), token, name, folder).status(); });
+    return Answer(
+        [&] { return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status(); });
   }
 
   SecuredRun* run_ = nullptr;
@@ -174,7 +175,9 @@ TEST_F(Intruder, ATokenTakesNobodysName) {
 TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
   const std::string folder = run_->NewFolder(), name = run_->NewName("traitor");
   const std::string token = MustCreateToken({.life = kHour, .uses = 2, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] { return JoinRun(run_->address(), token, name, folder).status(); }).ok());
+  ASSERT_TRUE(Answer([&] {
+                return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
+              }).ok());
   const auto client = run_->As(folder);
   ASSERT_TRUE(Answer([&] { return client->GetStatus(0).status(); }).ok())
       << "a member sees the status";
@@ -188,7 +191,9 @@ TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
 TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
   const std::string folder = run_->NewFolder(), name = run_->NewName("spy");
   const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] { return JoinRun(run_->address(), token, name, folder).status(); }).ok());
+  ASSERT_TRUE(Answer([&] {
+                return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
+              }).ok());
   const auto client = run_->ShardAs(0, folder);
   ASSERT_TRUE(Answer([&] { return client->GetStatus().status(); }).ok())
       << "a member sees the status";
@@ -221,7 +226,9 @@ TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
   }));
   const std::string again = run_->NewFolder();
   const std::string fresh = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] { return JoinRun(run_->address(), fresh, name, again).status(); }).ok());
+  ASSERT_TRUE(Answer([&] {
+                return JoinRun(run_->address(), fresh, WorkerIdentity(name), again).status();
+              }).ok());
   const auto newcomer = run_->ShardAs(0, again);
   EXPECT_TRUE(Eventually("it may again", [&] { return newcomer->GetStatus().ok(); }));
   EXPECT_FALSE(client->GetStatus().ok()) << "with its former key it may not";
@@ -233,8 +240,8 @@ TEST_F(Intruder, AShardRefusesWhoseNameWasGivenToAnotherKey) {
   for (const auto& [subject, folder] :
        {std::pair{std::string("worker/"), before}, std::pair{"worker/" + name, after}}) {
     const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = subject});
-    const absl::Status joined =
-        Answer([&] { return JoinRun(run_->address(), token, name, folder).status(); });
+    const absl::Status joined = Answer(
+        [&] { return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status(); });
     ASSERT_TRUE(joined.ok()) << joined;
   }
   const auto lost = run_->ShardAs(0, before), found = run_->ShardAs(0, after);
