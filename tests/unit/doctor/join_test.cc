@@ -1,7 +1,6 @@
 #include "cli/join/join.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "common/security/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -25,11 +25,6 @@ using ::testing::HasSubstr;
 
 class JoinFolder : public ::testing::Test {
  protected:
-  JoinFolder()
-      : folder_(absl::StrCat(::testing::TempDir(), "/longwave-join-", getpid(), "-",
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
-  ~JoinFolder() override { std::filesystem::remove_all(folder_.path()); }
-
   void Certify(const std::string& name, absl::Time from, absl::Duration life) {
     const auto authority = Authority::Make("test", absl::Now() - absl::Hours(48));
     ASSERT_TRUE(authority.ok());
@@ -49,7 +44,8 @@ class JoinFolder : public ::testing::Test {
     return joined.ok() ? "joined" : std::string(joined.status().message());
   }
 
-  const JoinedFolder folder_;
+  const TestFolder temporary_;
+  const JoinedFolder folder_{temporary_.path() + "/joined"};
   std::string authority_;  // of the credentials
 };
 

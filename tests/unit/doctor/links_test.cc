@@ -1,7 +1,5 @@
 // The doctor against real servers on loopback, with the answers of a run.
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -15,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/idle_handlers.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -27,15 +26,6 @@ struct FakeCoordinator final : IdleCoordinator {
 
 class DoctorLinks : public ::testing::Test {
  protected:
-  DoctorLinks()
-      : root_(absl::StrCat(::testing::TempDir(), "/longwave-links-", getpid(), "-",
-                           ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
-  ~DoctorLinks() override {
-    coordinator_server_.reset();
-    shard_server_.reset();
-    std::filesystem::remove_all(root_);
-  }
-
   void Start(bool is_secured) {
     RpcServerOptions of_coordinator, of_shard;
     if (is_secured) {
@@ -68,7 +58,7 @@ class DoctorLinks : public ::testing::Test {
     auto made = MakeCredentials(authority, {identity}, {"127.0.0.1"},
                                 {.from = absl::Now() - absl::Minutes(1), .life = absl::Hours(1)});
     EXPECT_TRUE(made.ok()) << made.status();
-    std::string folder = absl::StrCat(root_, "/", folders_++);
+    std::string folder = absl::StrCat(folder_.path(), "/", folders_++);
     EXPECT_TRUE(WriteCredentials(folder, *made).ok());
     return folder;
   }
@@ -89,7 +79,7 @@ class DoctorLinks : public ::testing::Test {
     EXPECT_TRUE(reading.shards[0].speed.ok()) << reading.shards[0].speed.status();
   }
 
-  const std::string root_;
+  const TestFolder folder_;
   int folders_ = 0;
   Refusals refusals_;
   IdleShard shard_;

@@ -20,6 +20,7 @@
 #include "common/config/model_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -28,20 +29,14 @@ using ::testing::HasSubstr;
 
 class DoctorFolder : public ::testing::Test {
  protected:
-  DoctorFolder()
-      : path_(absl::StrCat(::testing::TempDir(), "/longwave-doctor-", getpid(), "-",
-                           ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::create_directories(path_);
-  }
-  ~DoctorFolder() override { std::filesystem::remove_all(path_); }
-
   void WriteWorker(const std::string& script) const {
     const std::string program = path_ + "/longwave-worker";
     std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
     chmod(program.c_str(), 0755);
   }
 
-  const std::string path_;
+  const TestFolder temporary_;
+  const std::string path_ = temporary_.path();
 };
 
 TEST_F(DoctorFolder, AWorkerSaysWhereItWouldCompute) {

@@ -2,22 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 
 #include "absl/time/clock.h"
 #include "common/security/credentials.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
 
 TEST(ShowCertificateExpiry, IsThatOfTheFileThatStandsThere) {
-  const std::string folder = testing::TempDir() + "/longwave-certificate-metric";
-  std::filesystem::remove_all(folder);
+  const TestFolder folder;
   Metrics metrics(MetricPart::kWorker);
   const Gauge& expiry = metrics.gauge("longwave_certificate_expiry_timestamp_seconds");
   const Gauge& lifetime = metrics.gauge("longwave_certificate_lifetime_seconds");
-  const auto refresher = ShowCertificateExpiry(&metrics, folder);
+  const auto refresher = ShowCertificateExpiry(&metrics, folder.path());
   metrics.Page();
   EXPECT_FALSE(expiry.is_set());  // no file yet
 
@@ -28,14 +27,13 @@ TEST(ShowCertificateExpiry, IsThatOfTheFileThatStandsThere) {
     const auto credentials =
         MakeCredentials(**authority, {WorkerIdentity("w")}, {}, {.from = now, .life = life});
     ASSERT_TRUE(credentials.ok()) << credentials.status();
-    ASSERT_TRUE(WriteCredentials(folder, *credentials).ok());
+    ASSERT_TRUE(WriteCredentials(folder.path(), *credentials).ok());
     metrics.Page();
     EXPECT_EQ(expiry.value(), static_cast<double>(absl::ToUnixSeconds(now + life)));
     // The certificate begins somewhat before its creation, for clocks that are behind.
     EXPECT_GE(lifetime.value(), absl::ToDoubleSeconds(life));
     EXPECT_LE(lifetime.value(), absl::ToDoubleSeconds(2 * life));
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ShowCertificateExpiry, IsNothingWhereNothingIsSecured) {

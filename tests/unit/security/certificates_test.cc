@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/new_file.h"
 #include "common/security/credentials.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
@@ -130,12 +131,8 @@ TEST(Certificates, AreIssuedToRequestsThatAreSignedAlone) {
 
 class CredentialsFolderTest : public ::testing::Test {
  protected:
-  CredentialsFolderTest()
-      : folder_((std::filesystem::path(::testing::TempDir()) /
-                 absl::StrCat("longwave-credentials-", getpid()))
-                    .string()) {}
-  ~CredentialsFolderTest() override { std::filesystem::remove_all(folder_); }
-  const std::string folder_;
+  const TestFolder temporary_;
+  const std::string folder_ = temporary_.path() + "/credentials";
 };
 
 TEST_F(CredentialsFolderTest, IsReadAsItWasWrittenAndTheKeyIsItsOwnersAlone) {

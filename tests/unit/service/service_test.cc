@@ -29,6 +29,7 @@
 #include "server/service/metrics_file.h"
 #include "server/service/shard_service.h"
 #include "tests/support/shard_client.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/service/shard_worker.h"
 
 namespace longwave {
@@ -61,15 +62,12 @@ class ServiceTest : public ::testing::Test {
   explicit ServiceTest(RunConfig config = OneRoundConfig())
       : config_(std::move(config)),
         manifest_(*GptManifest(config_.model)),
-        layout_(LayoutOf(config_, manifest_)),
-        run_dir_(std::filesystem::path(::testing::TempDir()) /
-                 absl::StrCat("longwave-service-test-", getpid())) {}
+        layout_(LayoutOf(config_, manifest_)) {}
   ~ServiceTest() override {
     stop_.request_stop();
     coordinator_stop_.request_stop();
     if (shard_running_.valid()) shard_running_.wait();
     if (coordinator_running_.valid()) coordinator_running_.wait();
-    std::filesystem::remove_all(run_dir_);
   }
 
   void StartCoordinator(bool exit_when_done) {
@@ -162,7 +160,8 @@ class ServiceTest : public ::testing::Test {
   const RunConfig config_;
   const Manifest manifest_;
   const Layout layout_;
-  const std::filesystem::path run_dir_;
+  const TestFolder temporary_;
+  const std::filesystem::path run_dir_ = temporary_.path() + "/run";
   std::string state_dir_;  // of the shard
   std::stop_source stop_;
   std::stop_source coordinator_stop_;

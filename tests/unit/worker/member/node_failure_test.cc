@@ -1,7 +1,6 @@
 // Nodes of which a rank fails, hangs or is killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <future>
@@ -13,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/rpc/coordinator_client.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/node_testing.h"
 
 namespace longwave {
@@ -85,10 +85,9 @@ TEST_F(NodeTest, LeavesWithinTheHeartbeatTimeoutWhereAStepHangs) {
 }
 
 TEST_F(NodeTest, KeepsItsLastCheckpointWhereARankIsKilledInTheNext) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_killed_", getpid());
-  std::filesystem::remove_all(folder);
-  StartRun(1, {}, folder);
-  Process node{.config = config_, .ranks = 2, .state_dir = folder + "/worker"};
+  const TestFolder folder;
+  StartRun(1, {}, folder.path());
+  Process node{.config = config_, .ranks = 2, .state_dir = folder.path() + "/worker"};
   int saves = 0;
   node.at_save = [&](uint32_t rank, ThreadNode& ranks) {
     if (rank == 1 && ++saves == 3) ranks.End(rank);
@@ -102,14 +101,12 @@ TEST_F(NodeTest, KeepsItsLastCheckpointWhereARankIsKilledInTheNext) {
   EXPECT_THAT(back.ended, Each(absl::OkStatus()));
   EXPECT_EQ(back.first_step, 16u);
   EndRun(true);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(NodeTest, WaitsForTheDiskOfARankAsLongAsItsCheckpointMayTake) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_slow_disk_", getpid());
-  std::filesystem::remove_all(folder);
-  StartRun(1, {"run.steps=16", "cluster.heartbeat_timeout_s=3"}, folder);
-  Process node{.config = config_, .ranks = 2, .state_dir = folder + "/worker"};
+  const TestFolder folder;
+  StartRun(1, {"run.steps=16", "cluster.heartbeat_timeout_s=3"}, folder.path());
+  Process node{.config = config_, .ranks = 2, .state_dir = folder.path() + "/worker"};
   node.kept_bytes = 30'000'000;
   node.at_save = [saves = 0](uint32_t rank, ThreadNode&) mutable {
     if (rank == 1 && ++saves == 1) absl::SleepFor(absl::Milliseconds(3500));
@@ -117,7 +114,6 @@ TEST_F(NodeTest, WaitsForTheDiskOfARankAsLongAsItsCheckpointMayTake) {
   node.Run();
   EXPECT_THAT(node.ended, Each(absl::OkStatus()));
   EndRun(node.ended[0].ok());
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(NodeTest, EndsWhereARankHasEnded) {

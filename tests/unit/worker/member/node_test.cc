@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "tests/support/shard_client.h"
+#include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/node_testing.h"
 
 namespace longwave {
@@ -84,18 +84,17 @@ TEST_F(NodeTest, TheMetricsOfRank0AreTheWholeWorkers) {
 // A stop is requested at one rank. All of them write their parts, and another number of ranks goes
 // on, whose first checkpoint removes the parts of the ranks before.
 TEST_F(NodeTest, ComesBackFromACheckpointWithOtherRanks) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_", getpid());
-  std::filesystem::remove_all(folder);
-  StartRun(1, {}, folder);
+  const TestFolder folder;
+  StartRun(1, {}, folder.path());
   const auto run_until = [&](uint32_t ranks, uint64_t last_step) {
-    Process node{.config = config_, .ranks = ranks, .state_dir = folder + "/worker"};
+    Process node{.config = config_, .ranks = ranks, .state_dir = folder.path() + "/worker"};
     node.before_step = [=](uint32_t rank, uint64_t step, StopSignal& stop) {
       if (rank + 1 == ranks && step == last_step) stop.Request();
     };
     node.Run();
     EXPECT_THAT(node.ended, Each(absl::OkStatus()));
     uint32_t parts = 0;
-    for (const auto& file : std::filesystem::directory_iterator(folder + "/worker"))
+    for (const auto& file : std::filesystem::directory_iterator(folder.path() + "/worker"))
       parts += file.path().filename().string().starts_with("part.") ? 1 : 0;
     EXPECT_EQ(parts, ranks - 1);  // rank 0's is the checkpoint
     return std::pair(node.first_step, node.tokens);
@@ -109,7 +108,6 @@ TEST_F(NodeTest, ComesBackFromACheckpointWithOtherRanks) {
   // 15 of one.
   EXPECT_EQ(tokens, 8u * (2 * 38 + 3 * 29 + 15 + 2 * 16));
   EndRun(true);
-  std::filesystem::remove_all(folder);
 }
 
 // Bytes beyond the burst, and beyond a frame of each rank that may start in debt, take their time.
@@ -135,13 +133,12 @@ TEST_F(NodeTest, KeepsTheUploadLimitWithAllItsRanks) {
 // As many connections as a worker may have. A shard knows all of them, and still the ones of before
 // when the worker comes back (WorkerConnections).
 TEST_F(NodeTest, HasAsManyConnectionsToAShardAsAWorkerMay) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_many_", getpid());
-  std::filesystem::remove_all(folder);
-  StartRun(1, {"cluster.connections=16"}, folder);
+  const TestFolder folder;
+  StartRun(1, {"cluster.connections=16"}, folder.path());
   const auto client = ShardClient::Connect(shards_[0]->control_address());
   for (const uint64_t last_step : {37, 1000}) {
     uint32_t most = 0;
-    Process node{.config = config_, .ranks = 4, .state_dir = folder + "/worker"};
+    Process node{.config = config_, .ranks = 4, .state_dir = folder.path() + "/worker"};
     node.before_step = [&](uint32_t rank, uint64_t step, StopSignal& stop) {
       if (rank != 0) return;
       const absl::StatusOr<ShardReport> report = client->GetStatus();
@@ -155,7 +152,6 @@ TEST_F(NodeTest, HasAsManyConnectionsToAShardAsAWorkerMay) {
     EXPECT_LE(most, last_step == 37 ? 64u : 128u);
   }
   EndRun(true);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(NodeTest, IsRefusedWithMoreConnectionsThanAWorkerMayHave) {
@@ -172,9 +168,8 @@ TEST_F(NodeTest, IsRefusedWithMoreConnectionsThanAWorkerMayHave) {
 // A process ends when round 5 is merged in the segments of rank 0 alone. The next one has to fill
 // the round's other segments, with a gradient that is cleared in each rank's own elements.
 TEST_F(NodeTest, ClearsTheGradientOfARanksOwnElements) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/node_gradient_", getpid());
-  std::filesystem::remove_all(folder);
-  StartRun(1, {"run.preset=demo", "run.steps=12", "sync.inner_steps=1"}, folder);
+  const TestFolder folder;
+  StartRun(1, {"run.preset=demo", "run.steps=12", "sync.inner_steps=1"}, folder.path());
   Process first{.config = config_, .ranks = 2};
   first.gradients.assign(2, std::vector<float>(kParameters));
   std::atomic<int> settled = 0;
@@ -211,7 +206,6 @@ TEST_F(NodeTest, ClearsTheGradientOfARanksOwnElements) {
   EXPECT_THAT(back.ended, Each(absl::OkStatus()));
   EXPECT_EQ(filled, 4);
   EndRun(true);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
