@@ -5,24 +5,18 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/metrics/process_figures.h"
 
 namespace longwave {
 namespace {
 
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double SecondsSince(int64_t begin_ns) { return static_cast<double>(NowNs() - begin_ns) * 1e-9; }
+double SecondsSince(absl::Time begin) { return absl::ToDoubleSeconds(MonotonicNow() - begin); }
 
 // By MetricType.
 constexpr prometheus::MetricType kTypes[] = {prometheus::MetricType::Counter,
@@ -195,7 +189,7 @@ Metrics::Refresher::~Refresher() {
 }
 
 std::string Metrics::Page() {
-  const int64_t begin_ns = NowNs();
+  const absl::Time begin = MonotonicNow();
   std::vector<prometheus::MetricFamily> families;
   {
     const std::lock_guard lock(pages_mutex_);
@@ -233,7 +227,7 @@ std::string Metrics::Page() {
   }
   std::string page = prometheus::TextSerializer().Serialize(families);
   counter("longwave_scrapes_total").Add();
-  counter("longwave_scrape_seconds_total").Add(SecondsSince(begin_ns));
+  counter("longwave_scrape_seconds_total").Add(SecondsSince(begin));
   return page;
 }
 
@@ -271,10 +265,10 @@ void SpreadGauges::Set(std::vector<double> values) {
   }
 }
 
-PhaseTimer::PhaseTimer(Counter* seconds) : seconds_(seconds), begin_ns_(NowNs()) {}
+PhaseTimer::PhaseTimer(Counter* seconds) : seconds_(seconds), begin_(MonotonicNow()) {}
 
 PhaseTimer::~PhaseTimer() {
-  if (seconds_ != nullptr) seconds_->Add(SecondsSince(begin_ns_));
+  if (seconds_ != nullptr) seconds_->Add(SecondsSince(begin_));
 }
 
 }  // namespace longwave

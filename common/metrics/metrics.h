@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/metrics/metric_table.h"
 
 namespace longwave {
@@ -157,7 +158,7 @@ class PhaseTimer {
 
  private:
   Counter* const seconds_;
-  const int64_t begin_ns_;
+  const absl::Time begin_;
 };
 
 }  // namespace longwave
