@@ -34,13 +34,7 @@ uint64_t RoundsDone(const RunStatus& status) {
 
 ByteCounts TotalBytes(const RunStatus& status) {
   ByteCounts total;
-  for (const MemberStatus& member : status.members) {
-    const ByteCounts& bytes = member.state.bytes;
-    total.pushed += bytes.pushed;
-    total.pulled += bytes.pulled;
-    total.payload_pushed += bytes.payload_pushed;
-    total.payload_pulled += bytes.payload_pulled;
-  }
+  for (const MemberStatus& member : status.members) total = total + member.state.bytes;
   return total;
 }
 

@@ -13,6 +13,14 @@ uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes) {
   return state;
 }
 
+ByteCounts operator+(ByteCounts a, const ByteCounts& b) {
+  a.pushed += b.pushed;
+  a.pulled += b.pulled;
+  a.payload_pushed += b.payload_pushed;
+  a.payload_pulled += b.payload_pulled;
+  return a;
+}
+
 bool IsOver(RunPhase phase) { return phase != RunPhase::kWaiting && phase != RunPhase::kTraining; }
 
 std::string_view Name(RunPhase phase) {

@@ -22,6 +22,8 @@ uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes);
 constexpr RunPhase LastOf(RunPhase) { return RunPhase::kStopped; }
 constexpr WorkerPhase LastOf(WorkerPhase) { return WorkerPhase::kJoining; }
 
+ByteCounts operator+(ByteCounts a, const ByteCounts& b);
+
 bool IsOver(RunPhase phase);               // finished, failed or stopped
 std::string_view Name(RunPhase phase);     // "waiting", "training", "finished", "failed", "stopped"
 std::string_view Name(WorkerPhase phase);  // "starting", "training", "syncing", "validating", …

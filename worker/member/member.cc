@@ -23,14 +23,6 @@ using Phase = WorkerMetrics::Phase;
 // Length of one wait, between two checks of the control plane.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
 
-ByteCounts Sum(ByteCounts a, const ByteCounts& b) {
-  a.pushed += b.pushed;
-  a.pulled += b.pulled;
-  a.payload_pushed += b.payload_pushed;
-  a.payload_pulled += b.payload_pulled;
-  return a;
-}
-
 }  // namespace
 
 TrainingMember::TrainingMember(MemberParts parts)
@@ -318,7 +310,7 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 
 absl::Status TrainingMember::Do(FragmentApplied&) {
   has_moved_ = true;
-  state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
+  state_.bytes = bytes_before_ + parts_.exchange->counts();
   const absl::Time began = MonotonicNow();
   const absl::Status applied = loop_.FragmentApplied();
   state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - began);

@@ -92,10 +92,7 @@ absl::StatusOr<std::vector<NodeMessage>> Node::Meet(const NodeMessage& mine,
   for (const NodeMessage& message : *messages) {
     stop_requested_ |= message.stop_requested;
     newest_open_round_ = std::max(newest_open_round_, message.newest_open_round);
-    bytes_.pushed += message.bytes.pushed;
-    bytes_.pulled += message.bytes.pulled;
-    bytes_.payload_pushed += message.bytes.payload_pushed;
-    bytes_.payload_pulled += message.bytes.payload_pulled;
+    bytes_ = bytes_ + message.bytes;
     renewals_ += message.renewals;
   }
   const NodeMessage& first = messages->front();
