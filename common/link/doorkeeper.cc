@@ -1,8 +1,5 @@
 #include "common/link/doorkeeper.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -11,7 +8,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 
 namespace longwave {
 namespace {
@@ -52,9 +48,8 @@ std::shared_ptr<Doorkeeper> Doorkeeper::Of(const std::shared_ptr<zmq::context_t>
 
 Doorkeeper::Doorkeeper(std::shared_ptr<zmq::context_t> context)
     : context_(std::move(context)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(*WakeEvent::Create()),
       questions_(*context_, zmq::socket_type::rep) {
-  LONGWAVE_CHECK(wake_fd_ >= 0);
   questions_.set(zmq::sockopt::linger, 0);
   questions_.bind(kZapAddress);
   thread_ = std::thread([this] { Serve(); });
@@ -67,13 +62,11 @@ Doorkeeper::~Doorkeeper() {
     Tell(lock);
   }
   thread_.join();
-  close(wake_fd_);
 }
 
 void Doorkeeper::Tell(std::unique_lock<std::mutex>& lock) {
   const uint64_t mine = ++told_;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  wake_.Wake();
   changed_.wait(lock, [&] { return heeded_ >= mine; });
 }
 
@@ -109,7 +102,7 @@ void Doorkeeper::Serve() {
   std::map<std::string, Heard> heard;
   bool ending = false;
   while (!ending) {
-    std::vector<zmq::pollitem_t> items = {{nullptr, wake_fd_, ZMQ_POLLIN, 0},
+    std::vector<zmq::pollitem_t> items = {{nullptr, wake_.fd(), ZMQ_POLLIN, 0},
                                           {questions_.handle(), 0, ZMQ_POLLIN, 0}};
     for (auto& [domain, one] : heard) items.push_back({one.monitor.handle(), 0, ZMQ_POLLIN, 0});
     try {
@@ -124,8 +117,7 @@ void Doorkeeper::Serve() {
       if (error.num() != EINTR) throw;  // only the destructor ends the context
     }
     if ((items[0].revents & ZMQ_POLLIN) == 0) continue;
-    uint64_t wakes = 0;
-    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
+    wake_.Take();
     const std::lock_guard lock(mutex_);
     std::erase_if(heard, [this](const auto& entry) { return !watched_.contains(entry.first); });
     for (const auto& [domain, door] : watched_) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <zmq.hpp>
 
+#include "common/base/wake_event.h"
 #include "common/link/curve.h"
 #include "common/log/refusals.h"
 
@@ -49,7 +50,7 @@ class Doorkeeper {
   void Tell(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<zmq::context_t> context_;
-  const int wake_fd_;
+  const WakeEvent wake_;
   zmq::socket_t questions_;  // the thread's
   std::mutex mutex_;
   std::condition_variable changed_;

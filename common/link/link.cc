@@ -1,14 +1,11 @@
 #include "common/link/link.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/base/wake_event.h"
 #include "common/link/endpoint.h"
 #include "common/link/socket.h"
 
@@ -34,7 +31,7 @@ class ZmqDealer final : public Dealer {
   absl::Status Send(const SealedFrame& frame) override { return socket_.Send(nullptr, frame); }
 
   absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) override {
-    LONGWAVE_ASSIGN_OR_RETURN(std::optional<PeerFrame> received, socket_.Receive(timeout, -1));
+    LONGWAVE_ASSIGN_OR_RETURN(std::optional<PeerFrame> received, socket_.Receive(timeout, nullptr));
     if (!received.has_value()) return std::nullopt;
     return std::move(received->frame);
   }
@@ -50,9 +47,8 @@ class ZmqDealer final : public Dealer {
 
 class ZmqRouter final : public Router {
  public:
-  ZmqRouter(int wake_fd, const LinkOptions& options)
-      : wake_fd_(wake_fd), socket_(zmq::socket_type::router, options) {}
-  ~ZmqRouter() override { close(wake_fd_); }
+  ZmqRouter(WakeEvent wake, const LinkOptions& options)
+      : wake_(std::move(wake)), socket_(zmq::socket_type::router, options) {}
 
   void Bind(const std::string& endpoint) {
     // Only for an IPv6 endpoint: a listener of both families names itself [::ffff:127.0.0.1].
@@ -68,14 +64,10 @@ class ZmqRouter final : public Router {
   }
 
   absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) override {
-    return socket_.Receive(timeout, wake_fd_);
+    return socket_.Receive(timeout, &wake_);
   }
 
-  void Wake() override {
-    const uint64_t one = 1;
-    // A write fails only if the counter is at its maximum; then a wake-up is pending anyway.
-    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
-  }
+  void Wake() override { wake_.Wake(); }
 
   void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) override {
     if (socket_.door() != nullptr) socket_.door()->admitted.Set(members);
@@ -86,7 +78,7 @@ class ZmqRouter final : public Router {
   std::string last_refusal() const override { return socket_.last_refusal(); }
 
  private:
-  const int wake_fd_;
+  const WakeEvent wake_;
   std::string endpoint_;
   LinkSocket socket_;
 };
@@ -142,10 +134,9 @@ absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpo
 absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint,
                                                      const LinkOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kBind));
-  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd < 0) return ResourceExhausted("no file descriptor left for a router");
+  LONGWAVE_ASSIGN_OR_RETURN(WakeEvent wake, WakeEvent::Create());
   try {
-    auto router = std::make_unique<ZmqRouter>(wake_fd, options);
+    auto router = std::make_unique<ZmqRouter>(std::move(wake), options);
     router->Bind(EndpointToBind(endpoint));
     return router;
   } catch (const zmq::error_t& error) {

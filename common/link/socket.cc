@@ -1,7 +1,6 @@
 #include "common/link/socket.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -218,7 +217,8 @@ void LinkSocket::NoteRefused(const Message& message) {
                   message.from);
 }
 
-absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {
+absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout,
+                                                             const WakeEvent* wake) {
   const absl::Time deadline = MonotonicNow() + timeout;
   int refusals = 0;
   try {
@@ -236,18 +236,15 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
       // A receive that found nothing has emptied the socket's mailbox, so its descriptor becomes
       // readable on the next event. poll therefore suffices; zmq_poll would check the mailbox twice
       // more. Not every event is a frame.
-      pollfd items[] = {{ready_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+      pollfd items[] = {{ready_fd_, POLLIN, 0}, {wake == nullptr ? -1 : wake->fd(), POLLIN, 0}};
       // Rounded up, so that the rest of a millisecond is not a busy loop; an hour fits an int.
       const absl::Duration wait = absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1));
-      if (poll(items, wake_fd >= 0 ? 2 : 1, Milliseconds(wait)) < 0) {
+      if (poll(items, wake == nullptr ? 1 : 2, Milliseconds(wait)) < 0) {
         // A signal interrupted the wait; the caller may want to handle it.
         if (errno == EINTR) return std::nullopt;
         return Internal("poll: error ", errno);
       }
-      if (wake_fd >= 0 && (items[1].revents & POLLIN) != 0) {
-        uint64_t wakes = 0;
-        if (read(wake_fd, &wakes, sizeof wakes) == sizeof wakes) return std::nullopt;
-      }
+      if ((items[1].revents & POLLIN) != 0 && wake->Take()) return std::nullopt;
     }
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;

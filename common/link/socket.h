@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/wake_event.h"
 #include "common/link/doorkeeper.h"
 #include "common/link/link.h"
 
@@ -28,9 +29,9 @@ class LinkSocket {
   // As Dealer::Send, or with a peer as Router::Send.
   absl::Status Send(const PeerId* peer, const SealedFrame& frame);
 
-  // As Dealer::Receive; for a router, a message's first part is its peer. If wake_fd (-1: none)
-  // becomes readable, Receive drains it and returns nullopt early.
-  absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout, int wake_fd);
+  // As Dealer::Receive; for a router, a message's first part is its peer. A call of
+  // wake->Wake makes Receive return nullopt early; null: none.
+  absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout, const WakeEvent* wake);
 
   Encryption encryption() const { return encryption_; }
   const LinkCounts& counts() const { return counts_; }

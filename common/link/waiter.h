@@ -3,10 +3,11 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/wake_event.h"
 #include "common/link/link.h"
 
 namespace longwave {
@@ -14,17 +15,17 @@ namespace longwave {
 // Sleeps until one of several dealers has a frame. Not thread-safe except for Wake.
 class Waiter {
  public:
-  // Errors: ResourceExhausted (no file descriptor left).
-  static absl::StatusOr<std::unique_ptr<Waiter>> Create();
-  virtual ~Waiter() = default;
+  explicit Waiter(WakeEvent wake) : wake_(std::move(wake)) {}
 
   // Returns once a frame waits at one of `dealers`, after `timeout`, on a signal or on Wake. The
   // result does not say which: call Receive without a wait to find out.
-  virtual absl::Status Wait(std::span<const std::unique_ptr<Dealer>> dealers,
-                            absl::Duration timeout) = 0;
+  absl::Status Wait(std::span<const std::unique_ptr<Dealer>> dealers, absl::Duration timeout);
 
   // Makes the Wait under way, or else the next one, return at once. From any thread.
-  virtual void Wake() = 0;
+  void Wake() { wake_.Wake(); }
+
+ private:
+  const WakeEvent wake_;
 };
 
 }  // namespace longwave

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "common/base/errors.h"
 #include "common/base/listener.h"
 #include "common/base/status_macros.h"
+#include "common/base/wake_event.h"
 #include "common/log/log.h"
 #include "common/metrics/http_request.h"
 
@@ -93,16 +93,15 @@ class Connection {
 
 class MetricsServerImpl final : public MetricsServer {
  public:
-  MetricsServerImpl(Listener listener, Metrics* metrics)
+  MetricsServerImpl(Listener listener, WakeEvent end, Metrics* metrics)
       : listener_(std::move(listener)),
         metrics_(metrics),
-        stop_(eventfd(0, EFD_CLOEXEC)),
+        end_(std::move(end)),
         thread_([this] { Serve(); }) {}
 
   ~MetricsServerImpl() override {
-    eventfd_write(stop_, 1);
+    end_.Wake();
     thread_.join();
-    close(stop_);
   }
 
   std::string address() const override {
@@ -114,7 +113,7 @@ class MetricsServerImpl final : public MetricsServer {
     while (true) {
       const bool accepts = MonotonicNow() >= accepts_again_at_;
       const short comers = accepts ? POLLIN : 0;
-      std::vector<pollfd> waiting = {{stop_, POLLIN, 0}, {listener_.fd(), comers, 0}};
+      std::vector<pollfd> waiting = {{end_.fd(), POLLIN, 0}, {listener_.fd(), comers, 0}};
       absl::Time next = accepts ? absl::InfiniteFuture() : accepts_again_at_;
       for (const Connection& connection : connections_) {
         waiting.push_back({connection.fd(), connection.wants(), 0});
@@ -176,7 +175,7 @@ class MetricsServerImpl final : public MetricsServer {
 
   const Listener listener_;
   Metrics* const metrics_;
-  const int stop_;                     // readable: the thread must end
+  const WakeEvent end_;
   std::list<Connection> connections_;  // the thread's; the oldest first
   absl::Time accepts_again_at_ = absl::InfinitePast();
   std::thread thread_;  // last, since it uses the members above
@@ -188,9 +187,10 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
                                                                     Metrics* metrics) {
   absl::StatusOr<Listener> listener = Listener::Open(address);
   if (!listener.ok()) return Prefixed("metrics", listener.status());
+  LONGWAVE_ASSIGN_OR_RETURN(WakeEvent end, WakeEvent::Create());
   // So that accept does not block on a peer that has disconnected already.
   fcntl(listener->fd(), F_SETFL, fcntl(listener->fd(), F_GETFL) | O_NONBLOCK);
-  return std::make_unique<MetricsServerImpl>(*std::move(listener), metrics);
+  return std::make_unique<MetricsServerImpl>(*std::move(listener), std::move(end), metrics);
 }
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const std::optional<std::string>& flag,

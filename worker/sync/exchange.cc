@@ -81,9 +81,8 @@ std::string Seconds(absl::Duration time) {
 // all segments: the caller and the thread act on it in turn.
 class ZmqExchange final : public Exchange {
  public:
-  ZmqExchange(const ExchangeOptions& options, const Layout& layout, Dealers dealers,
-              std::unique_ptr<Waiter> waiter)
-      : waiter_(std::move(waiter)),
+  ZmqExchange(const ExchangeOptions& options, const Layout& layout, Dealers dealers, WakeEvent wake)
+      : waiter_(std::move(wake)),
         connections_(options.connections),
         keys_(options.keys),
         endpoints_(options.shard_endpoints),
@@ -98,13 +97,13 @@ class ZmqExchange final : public Exchange {
       const std::lock_guard lock(mutex_);
       closing_ = true;
     }
-    waiter_->Wake();
+    waiter_.Wake();
     thread_.join();
   }
 
   absl::Status Post(SegmentPush push) override {
     const std::lock_guard lock(mutex_);
-    waiter_->Wake();
+    waiter_.Wake();
     return ledger_.Post(std::move(push), MonotonicNow());
   }
 
@@ -119,7 +118,7 @@ class ZmqExchange final : public Exchange {
 
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
     const std::lock_guard lock(mutex_);
-    waiter_->Wake();
+    waiter_.Wake();
     return ledger_.Fetch(segment, from_round, until_round, MonotonicNow());
   }
 
@@ -130,7 +129,7 @@ class ZmqExchange final : public Exchange {
     std::optional<FetchEvent> event = ledger_.TakeFetched();
     if (!event.has_value() && !failure_.ok()) return failure_;
     // The ledger makes no requests while too many events wait.
-    if (ledger_.DueAt() <= MonotonicNow()) waiter_->Wake();
+    if (ledger_.DueAt() <= MonotonicNow()) waiter_.Wake();
     return event;
   }
 
@@ -155,7 +154,7 @@ class ZmqExchange final : public Exchange {
                              " bytes, wanted at most ", kPayloadBytesMax);
     }
     const std::lock_guard lock(mutex_);
-    waiter_->Wake();
+    waiter_.Wake();
     return ledger_.PostSnapshot(segment, round, std::move(payload), MonotonicNow());
   }
 
@@ -170,7 +169,7 @@ class ZmqExchange final : public Exchange {
     }
     endpoints_ = shard_endpoints;
     for (auto& [shard, dealers] : moved) moved_[shard] = std::move(dealers);
-    waiter_->Wake();
+    waiter_.Wake();
     return absl::OkStatus();
   }
 
@@ -215,7 +214,7 @@ class ZmqExchange final : public Exchange {
       const absl::Time now = MonotonicNow();
       wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
     }
-    LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
+    LONGWAVE_RETURN_IF_ERROR(waiter_.Wait(dealers_, wait));
     LONGWAVE_ASSIGN_OR_RETURN(std::vector<Received> received, Receive());
     if (received.empty()) return absl::OkStatus();
     const std::lock_guard lock(mutex_);
@@ -308,8 +307,8 @@ class ZmqExchange final : public Exchange {
                                       Seconds(MonotonicNow() - *lost_at)));
   }
 
-  const std::unique_ptr<Waiter> waiter_;  // any thread may call Wake
-  const uint32_t connections_;            // to each shard
+  Waiter waiter_;               // any thread may call Wake
+  const uint32_t connections_;  // to each shard
   const CurveKeys keys_;
 
   mutable std::mutex mutex_;
@@ -369,8 +368,8 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::Connect(const ExchangeOption
   for (const std::string& endpoint : options.shard_endpoints) {
     LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoint, options.connections, options.keys, &dealers));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Waiter> waiter, Waiter::Create());
-  return std::make_unique<ZmqExchange>(options, layout, std::move(dealers), std::move(waiter));
+  LONGWAVE_ASSIGN_OR_RETURN(WakeEvent wake, WakeEvent::Create());
+  return std::make_unique<ZmqExchange>(options, layout, std::move(dealers), std::move(wake));
 }
 
 }  // namespace longwave
