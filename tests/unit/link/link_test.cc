@@ -205,12 +205,23 @@ TEST_F(LinkTest, BothEndsCountTheSameByKind) {
   EXPECT_EQ(total.payload_received, ends.received.Total().payload_bytes);
 }
 
+// A router at a port that the last one may have had: a closed socket's port is free a moment later.
+std::unique_ptr<Router> BoundAgain(const std::string& endpoint) {
+  const absl::Time give_up = absl::Now() + kWait;
+  absl::StatusOr<std::unique_ptr<Router>> router;
+  do {
+    router = Router::Bind(endpoint);
+  } while (absl::IsUnavailable(router.status()) && absl::Now() < give_up);
+  EXPECT_TRUE(router.ok()) << "not within " << kWait << ": " << router.status();
+  return router.ok() ? *std::move(router) : nullptr;
+}
+
 TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
   // The port is held, so that no other process gets it while the router is away.
   const HeldPort port(false);
   const std::string endpoint = absl::StrCat("tcp://", port.address());
-  auto router = Router::Bind(endpoint);
-  ASSERT_TRUE(router.ok()) << router.status();
+  std::unique_ptr<Router> router = BoundAgain(endpoint);
+  ASSERT_NE(router, nullptr);
   const auto dealer = Dealer::Connect(endpoint, {.only_while_connected = true});
   ASSERT_TRUE(dealer.ok()) << dealer.status();
   const auto send_until = [&](absl::StatusCode wanted) {
@@ -221,8 +232,8 @@ TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
     EXPECT_LT(absl::Now(), deadline);
   };
   send_until(absl::StatusCode::kOk);
-  EXPECT_TRUE((*router)->Receive(kWait)->has_value());
-  router->reset();
+  EXPECT_TRUE(router->Receive(kWait)->has_value());
+  router.reset();
   send_until(absl::StatusCode::kUnavailable);
   // Frames sent before the end was noticed are lost. From here on the dealer takes none.
   const uint64_t sent = (*dealer)->counts().sent;
@@ -230,15 +241,48 @@ TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
     EXPECT_TRUE(absl::IsUnavailable((*dealer)->Send(Push(0, 0), RandomPayload(10, 1))));
   }
   EXPECT_EQ((*dealer)->counts().sent, sent);
-  const absl::Time give_up = absl::Now() + kWait;
-  do {
-    router = Router::Bind(endpoint);  // a closed socket's port is free a moment later
-  } while (absl::IsUnavailable(router.status()) && absl::Now() < give_up);
-  ASSERT_TRUE(router.ok()) << "not within " << kWait << ": " << router.status();
+  router = BoundAgain(endpoint);
+  ASSERT_NE(router, nullptr);
   send_until(absl::StatusCode::kOk);
-  const auto first = (*router)->Receive(kWait);
+  const auto first = router->Receive(kWait);
   ASSERT_TRUE(first.ok() && first->has_value());
   EXPECT_TRUE((*first)->frame.payload.empty()) << "something was queued while nobody was there";
+}
+
+// ZeroMQ learns of the end at every hundredth part that is read, which may be a frame's second.
+TEST(LinkOptions, OnlyWhileConnectedTheConnectionMayEndWhileItsFramesAreRead) {
+  const HeldPort port(false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
+  for (const int before : {0, 1}) {
+    std::unique_ptr<Router> router = BoundAgain(endpoint);
+    ASSERT_NE(router, nullptr);
+    const auto dealer = Dealer::Connect(endpoint, {.only_while_connected = true});
+    ASSERT_TRUE(dealer.ok()) << dealer.status();
+    const auto greet = [&] {
+      for (;;) {
+        static_cast<void>((*dealer)->Send(HelloFrame(), Buffer()));
+        const auto hello = router->Receive(absl::Milliseconds(10));
+        if (hello.ok() && hello->has_value()) return (*hello)->peer;
+      }
+    };
+    const PeerId peer = greet();
+    for (int i = 0; i < before; ++i) {
+      ASSERT_TRUE(router->Send(peer, RequestFrame(), Buffer()).ok());
+    }
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(router->Send(peer, Merged(1), RandomPayload(300, 1)).ok());
+    }
+    ASSERT_TRUE((*dealer)->Receive(kWait)->has_value());
+    absl::SleepFor(absl::Milliseconds(100));  // for the others to arrive
+    router.reset();
+    absl::SleepFor(absl::Milliseconds(100));  // for the end to arrive
+    while ((*dealer)->Receive(absl::ZeroDuration())->has_value()) continue;
+    EXPECT_EQ((*dealer)->counts().frames_refused, 0u) << "half a frame was read";
+    router = BoundAgain(endpoint);
+    ASSERT_NE(router, nullptr);
+    greet();
+    EXPECT_FALSE((*dealer)->Receive(absl::ZeroDuration())->has_value());
+  }
 }
 
 TEST_F(LinkTest, FrameWithoutPayloadIsOnePart) {

@@ -46,21 +46,24 @@ resources:
   command: [/bin/sh, -c]
   args:
     # Sends the folder's files when they change, and once more when the pod ends: a Job's worker writes its weights just
-    # before.
+    # before. The last look at the folder is one that began after the signal.
     - |
       folder=$1
       shift
+      sent= ended=
       trap 'ended=yes' TERM
-      sent=
       while :; do
-        there=$(find "$folder" -type f ! -name '*.tmp.*' -exec stat -c '%n %Y %s' {} + 2>/dev/null)
+        ending=$ended
+        there=$(find "$folder" -type f ! -name '*.tmp.*' -exec stat -c '%n %i %Y %s' {} + 2>/dev/null)
         if [ "$there" != "$sent" ] && rclone copy "$folder" "$@" --exclude '*.tmp.*'; then
           sent=$there
           echo "sent $there"
         fi
-        if [ -n "$ended" ] && [ "$there" = "$sent" ]; then exit 0; fi
-        sleep 2 &
-        wait $!
+        if [ -n "$ending" ] && [ "$there" = "$sent" ]; then exit 0; fi
+        if [ "$ending" = "$ended" ]; then
+          sleep 2 &
+          wait $!
+        fi
       done
     - weights
     - /var/lib/longwave/run
