@@ -24,7 +24,8 @@ std::optional<Guest> Admit(SecuredRun* run, const std::string& name) {
   Answer([&] {
     const auto token =
         run->as_operator().CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"});
-    joined = token.ok() ? JoinRun(run->address(), token->token, name, folder) : token.status();
+    joined = token.ok() ? JoinRun(run->address(), token->token, WorkerIdentity(name), folder)
+                        : token.status();
     return joined.status();
   }).IgnoreError();
   auto config = ParseConfig(joined.ok() ? joined->configuration : "", "joined.yaml");

@@ -269,7 +269,7 @@ TEST(LinkOptions, OnlyWhileConnectedTheConnectionMayEndWhileItsFramesAreRead) {
     for (int i = 0; i < before; ++i) {
       ASSERT_TRUE(router->Send(peer, RequestFrame(), Buffer()).ok());
     }
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 60; ++i) {
       ASSERT_TRUE(router->Send(peer, Merged(1), RandomPayload(300, 1)).ok());
     }
     ASSERT_TRUE((*dealer)->Receive(kWait)->has_value());
