@@ -25,6 +25,10 @@ constexpr int kRefusalsPerReceiveMax = 256;
 // counts as broken.
 constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 
+// The limit of a heartbeat's answer, which waits behind the frame under way: the largest one at
+// 1 Mbit/s.
+constexpr absl::Duration kPongMax = absl::Seconds(60 + kPayloadBytesMax / 125'000);
+
 // The limit of a handshake with a router.
 constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
@@ -135,7 +139,7 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
 void LinkSocket::NoticeSilence() {
   if (!routes_) {
     socket_.set(zmq::sockopt::heartbeat_ivl, Milliseconds(kSilenceMax / 2));
-    socket_.set(zmq::sockopt::heartbeat_timeout, Milliseconds(kSilenceMax / 2));
+    socket_.set(zmq::sockopt::heartbeat_timeout, Milliseconds(kPongMax));
     return;
   }
   constexpr int kProbes = 3;

@@ -49,7 +49,7 @@ std::string_view HintOf(const std::string& message) {
   }
   if (absl::StrContains(message, "Socket closed") ||
       absl::StrContains(message, "Connection reset by peer")) {
-    return " (it hung up: is its security.mode on, and this side's off?)";
+    return " (it hung up: it ended, or its security.mode is on and this side's off)";
   }
   return "";
 }
@@ -69,7 +69,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 }
 
 Channel::Channel(std::string who, std::string address, absl::Duration deadline,
-                 std::shared_ptr<grpc::ChannelCredentials> credentials)
+                 const std::shared_ptr<grpc::ChannelCredentials>& credentials)
     : who_(std::move(who)),
       address_(std::move(address)),
       deadline_(deadline),
@@ -87,11 +87,11 @@ void Channel::HelpReconnect() const {
                    gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN)));
 }
 
-absl::Status Channel::Explain(const grpc::Status& status) const {
+absl::Status Channel::Explain(const grpc::Status& status, absl::Duration deadline) const {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Unavailable("no answer from ", who_, " at ", address_, " within ",
-                         absl::FormatDuration(deadline_));
+                         absl::FormatDuration(deadline));
     // A server whose memory for messages is full ends calls of any client.
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       if (status.error_details() == kByHandler) return FromGrpc(status);

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_RPC_CHANNEL_H_
 #define LONGWAVE_COMMON_RPC_CHANNEL_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -25,27 +26,29 @@ grpc::Status ToGrpc(const absl::Status& status);
 class Channel {
  public:
   // who: the other end, for error sentences: "the coordinator".
-  Channel(
-      std::string who, std::string address, absl::Duration deadline,
-      std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials());
+  Channel(std::string who, std::string address, absl::Duration deadline,
+          const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+              grpc::InsecureChannelCredentials());
 
   const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
 
-  // call(context) makes the call. Errors: Unavailable (no answer within the deadline).
+  // call(context) makes the call. Its request's `bytes` extend the deadline, as if the link had
+  // 1 Mbit/s. Errors: Unavailable (no answer within the deadline).
   template <typename Call>
-  absl::Status Invoke(const Call& call) const {
+  absl::Status Invoke(const Call& call, size_t bytes = 0) const {
     grpc::ClientContext context;
+    const absl::Duration deadline = deadline_ + absl::Seconds(static_cast<double>(bytes) / 125'000);
     context.set_deadline(
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                     gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline_), GPR_TIMESPAN)));
+                     gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN)));
     HelpReconnect();
-    return Explain(call(&context));
+    return Explain(call(&context), deadline);
   }
 
  private:
   // After a failed connection: lends gRPC this thread for a while, until it has reconnected.
   void HelpReconnect() const;
-  absl::Status Explain(const grpc::Status& status) const;
+  absl::Status Explain(const grpc::Status& status, absl::Duration deadline) const;
 
   const std::string who_;
   const std::string address_;

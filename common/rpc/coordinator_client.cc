@@ -93,9 +93,9 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
                                                            Response*),
                                 const Request& request) const {
     Response response;
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
-      return ((*stub_).*call)(context, request, &response);
-    }));
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
+        [&](grpc::ClientContext* context) { return ((*stub_).*call)(context, request, &response); },
+        request.ByteSizeLong()));
     return response;
   }
 

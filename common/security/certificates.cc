@@ -200,24 +200,29 @@ class OpenSslTrust final : public Trust {
       X509_verify_cert(context.get());
     }
     const int error = made ? X509_STORE_CTX_get_error(context.get()) : X509_V_ERR_OUT_OF_MEM;
+    // The error's certificate; after the first one of the chain an authority's.
+    X509* const culprit = made ? X509_STORE_CTX_get_current_cert(context.get()) : nullptr;
+    const bool is_authority = culprit != nullptr && X509_cmp(culprit, chain[0].get()) != 0;
     sk_X509_free(others);
     ERR_clear_error();
-    const CertificateInfo info = InfoOf(chain[0].get());
-    if (error == X509_V_OK) return info;
-    return WhyNot(error, info, now);
+    if (error == X509_V_OK) return InfoOf(chain[0].get());
+    return WhyNot(error, InfoOf(culprit == nullptr ? chain[0].get() : culprit),
+                  is_authority ? "was issued by an authority that " : "", now);
   }
 
  private:
-  absl::Status WhyNot(int error, const CertificateInfo& info, absl::Time now) const {
+  absl::Status WhyNot(int error, const CertificateInfo& info, const char* whose,
+                      absl::Time now) const {
     const auto utc = [](absl::Time time) {
       return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone());
     };
     switch (error) {
       case X509_V_ERR_CERT_HAS_EXPIRED:
-        return OutOfRange("has expired: good until ", utc(info.not_after), ", now ", utc(now));
+        return OutOfRange(whose, "has expired: good until ", utc(info.not_after), ", now ",
+                          utc(now));
       case X509_V_ERR_CERT_NOT_YET_VALID:
-        return OutOfRange("is not valid yet: from ", utc(info.not_before), " on, now ", utc(now),
-                          " (do the clocks differ?)");
+        return OutOfRange(whose, "is not valid yet: from ", utc(info.not_before), " on, now ",
+                          utc(now), " (do the clocks differ?)");
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
       case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
@@ -312,6 +317,7 @@ absl::StatusOr<CertificateInfo> ReadCertificate(const std::string& pem) {
 absl::StatusOr<std::vector<CertificateInfo>> ReadCertificates(const std::string& pem) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain, ReadChain(pem));
   std::vector<CertificateInfo> infos;
+  infos.reserve(chain.size());
   for (const CertificatePtr& certificate : chain) infos.push_back(InfoOf(certificate.get()));
   return infos;
 }

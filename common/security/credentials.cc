@@ -132,6 +132,10 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string
   const absl::StatusOr<std::string> key = ReadTextFile(key_file);
   const bool has_certificate = FileIsThere(certificate_file);
   if (!absl::IsNotFound(key.status()) && has_certificate) return LoadAuthority(folder);
+  if (has_certificate) {
+    return FailedPrecondition("authority in ", folder, ": ", kAuthorityFile, " is there without ",
+                              kAuthorityKeyFile, "; wanted both, or neither to make an authority");
+  }
   std::unique_ptr<Authority> authority;
   if (absl::IsNotFound(key.status())) {
     LONGWAVE_ASSIGN_OR_RETURN(authority, Authority::Make(kLabel, now));

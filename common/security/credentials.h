@@ -76,9 +76,9 @@ absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
 // The authority of a folder: ca.crt and ca.key. Errors: NotFound; FailedPrecondition, with the
 // folder.
 absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder);
-// As LoadAuthority, but makes an authority if there is no key. A key without ca.crt, which a
+// As LoadAuthority, but makes an authority if there is neither file. A key without ca.crt, which a
 // process that ended between the two writes leaves, gets a certificate; the key is kept, since an
-// operator may have supplied it.
+// operator may have supplied it. A ca.crt without a key may be a member's: FailedPrecondition.
 absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
                                                                absl::Time now);
 

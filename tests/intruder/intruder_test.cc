@@ -240,8 +240,9 @@ TEST_F(Intruder, AShardRefusesWhoseNameWasGivenToAnotherKey) {
   for (const auto& [subject, folder] :
        {std::pair{std::string("worker/"), before}, std::pair{"worker/" + name, after}}) {
     const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = subject});
-    const absl::Status joined = Answer(
-        [&] { return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status(); });
+    const absl::Status joined = Answer([&, &folder = folder] {
+      return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
+    });
     ASSERT_TRUE(joined.ok()) << joined;
   }
   const auto lost = run_->ShardAs(0, before), found = run_->ShardAs(0, after);
@@ -277,6 +278,7 @@ TEST_F(Intruder, HugeRequestsOfStrangersTakeNoMemoryAndTheRunGoesOn) {
   ASSERT_GT(before, 0);
   std::atomic<bool> ending{false};
   std::vector<std::thread> strangers;
+  strangers.reserve(kConnections);
   for (int i = 0; i < kConnections; ++i) {
     strangers.emplace_back([&] {
       grpc::ChannelArguments alone;
@@ -320,6 +322,7 @@ TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) 
   ASSERT_TRUE(own.ok() && other.ok()) << own.status();
   const std::vector<std::string> processes = {"worker-0", "worker-1", "shard-0", "shard-1"};
   std::vector<size_t> logs;
+  logs.reserve(processes.size());
   for (const std::string& process : processes) logs.push_back(run_->LogOf(process).size());
   const uint64_t rounds = run_->Status().record_count;
   ASSERT_TRUE(WriteFile(file, (*other)->certificate(), kPublicFile).ok());

@@ -292,6 +292,7 @@ TEST(DctPlan, IsBuiltOnceHoweverManyThreadsAsk) {
   std::vector<const DctPlan*> seen(8);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(seen.size());
     for (const DctPlan*& slot : seen) {
       threads.emplace_back([&slot] { slot = &DctPlan::Of(3000, DctDirection::kInverse); });
     }

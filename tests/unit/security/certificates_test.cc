@@ -67,6 +67,8 @@ TEST(Certificates, OfAnotherAuthorityOrTimeAreRefusedForIt) {
   const auto late = (*trust)->Verify(made.certificate, kNow + kDay + absl::Seconds(1));
   EXPECT_EQ(late.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("has expired"));
+  const auto years_late = (*trust)->Verify(made.certificate, kNow + 100 * 365 * kDay);
+  EXPECT_THAT(std::string(years_late.status().message()), HasSubstr("authority that has expired"));
   const auto early = (*trust)->Verify(made.certificate, kNow - kDay);
   EXPECT_THAT(std::string(early.status().message()), HasSubstr("not valid yet"));
   EXPECT_EQ((*trust)->Verify("no certificate", kNow).status().code(),
@@ -200,6 +202,17 @@ TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
   const auto refused = LoadOrMakeAuthority(folder_, kNow);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("without ca.crt"));
+}
+
+TEST_F(CredentialsFolderTest, AnAuthoritysCertificateAloneIsKept) {
+  const std::string certificate = NewAuthority()->certificate();
+  ASSERT_TRUE(MakeSecretFolder(folder_).ok());
+  ASSERT_TRUE(WriteFile(folder_ + "/ca.crt", certificate, kPublicFile).ok());
+  const auto refused = LoadOrMakeAuthority(folder_, kNow);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("without ca.key"));
+  EXPECT_EQ(ReadTextFile(folder_ + "/ca.crt").value(), certificate);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/ca.key"));
 }
 
 TEST_F(CredentialsFolderTest, AFileIsReadUpToItsLimit) {
