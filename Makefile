@@ -7,7 +7,7 @@ MINUTES ?= 10
 MODE ?= integer
 CHAOS ?=
 
-.PHONY: setup build programs demo test unit compare chaos bench-kernels release ci clean
+.PHONY: setup build programs demo test unit compare chaos bench-kernels release ci check-all clean
 
 setup:
 	tools/setup.sh
@@ -59,6 +59,10 @@ release: setup
 
 ci:
 	.ci/run
+
+# Everything, for hours, and its figures in docs/checked.md: before a release, and before an issue is closed.
+check-all: setup
+	tests/check/check.py all
 
 clean:
 	rm -rf build build-cuda build-python

@@ -50,17 +50,19 @@ function(longwave_binary name)
   target_link_libraries(${name} PRIVATE longwave_flags ${ARG_DEPS})
 endfunction()
 
-# longwave_test(NAME [PURE] SRCS … DEPS … LABELS …): a GoogleTest program; each TEST is one ctest test.
+# longwave_test(NAME [PURE] [CODEGEN] SRCS … DEPS … LABELS …): a GoogleTest program in build/tests, and the ctest test NAME, which
+# runs the whole of it as one process (tests/run.sh counts its TESTs).
 # PURE: it links neither gRPC nor ZeroMQ nor LibTorch, and the target `unit` builds and runs it.
+# CODEGEN: what it tests depends on the optimizer (longwave_codegen_test).
 # Test sources compile with -O1, a fifth faster than with -O2; what they test is optimised as it ships.
 set(LONGWAVE_TEST_OPTIONS -O1 ${LONGWAVE_PRECOMPILED_OPTIONS})
 function(longwave_test name)
-  cmake_parse_arguments(ARG "PURE" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "PURE;CODEGEN" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 600)
   endif()
   add_executable(${name} ${ARG_SRCS})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
@@ -68,9 +70,27 @@ function(longwave_test name)
   target_compile_options(${name} PRIVATE ${LONGWAVE_TEST_OPTIONS})
   target_precompile_headers(${name} REUSE_FROM longwave_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    DISCOVERY_TIMEOUT 60)
+  longwave_add_gtest(${name} ${name} LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   if(ARG_PURE)
     set_property(GLOBAL APPEND PROPERTY LONGWAVE_PURE_TESTS ${name})
   endif()
+  if(ARG_CODEGEN)
+    longwave_codegen_test(${name} ${name})
+  endif()
+endfunction()
+
+# longwave_add_gtest(TEST PROGRAM [ARGS argument…] [LABELS …] [TIMEOUT s] [ENVIRONMENT variable=value…]): the ctest test TEST runs
+# PROGRAM, whose results tests/run.sh reads.
+function(longwave_add_gtest test program)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS;LABELS;ENVIRONMENT" ${ARGN})
+  add_test(NAME ${test} COMMAND ${program} ${ARG_ARGS})
+  set_tests_properties(${test} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/tests/results/${test}.xml;${ARG_ENVIRONMENT}")
+endfunction()
+
+# longwave_codegen_test(PROGRAM TEST…): what PROGRAM tests depends on the optimizer's code, or takes an hour without it. A build that
+# is not optimised leaves the program to one that is: the target `codegen` builds these programs, and the label is for ctest.
+function(longwave_codegen_test program)
+  set_property(GLOBAL APPEND PROPERTY LONGWAVE_CODEGEN_TESTS ${program})
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS codegen)
 endfunction()

@@ -41,7 +41,7 @@ std::string Listed(const std::vector<std::string_view>& words) {
                        [](std::string* out, std::string_view word) { out->append(word); });
 }
 
-std::string Labels(const MetricRow& row) {
+std::string LabelNames(const MetricRow& row) {
   std::vector<std::string> labels;
   for (const MetricLabel& label : row.labels) {
     std::string text = absl::StrCat("`", std::string(label.name), "`");
@@ -77,7 +77,7 @@ std::string MetricsReference() {
     for (const MetricRow& row : MetricTable()) {
       if (row.part != part) continue;
       absl::StrAppend(&page, "| `", std::string(row.name), "` | ", std::string(Name(row.type)),
-                      " | ", Cell(Labels(row)), " | ", Cell(Help(row)), " |\n");
+                      " | ", Cell(LabelNames(row)), " | ", Cell(Help(row)), " |\n");
     }
   }
   return page;

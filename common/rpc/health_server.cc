@@ -18,7 +18,7 @@ namespace {
 
 // A request is only a service's name.
 constexpr int kRequestBytesMax = 4 << 10;
-constexpr size_t kCallBytesMax = 8 << 20;
+constexpr size_t kHealthCallBytesMax = 8 << 20;
 constexpr absl::Duration kHandshakeTimeMax = absl::Seconds(5);
 
 class GrpcHealthServer final : public HealthServer {
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   builder.AddListeningPort(address, ServerCredentials(/*folder=*/""), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kRequestBytesMax);
-  BoundCallers(kCallBytesMax, kHandshakeTimeMax, builder);
+  BoundCallers(kHealthCallBytesMax, kHandshakeTimeMax, builder);
   std::unique_ptr<grpc::ServerCompletionQueue> idle_queue = builder.AddCompletionQueue();
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {

@@ -18,7 +18,7 @@ namespace {
 constexpr int kZstdLevel = 1;
 
 // Offsets in bytes from the start.
-enum Offset : size_t { kMagicAt = 0, kArraysAt = 4, kElementsAt = 8, kHashAt = 16 };
+enum HeadOffset : size_t { kMagicAt = 0, kArraysAt = 4, kElementsAt = 8, kHashAt = 16 };
 static_assert(kHashAt + sizeof(uint64_t) == kSnapshotPayloadHeadBytes);
 
 struct FreeContext {

@@ -14,7 +14,7 @@
 namespace longwave {
 namespace {
 
-constexpr absl::string_view kFileName = "shard.catalog";
+constexpr absl::string_view kCatalogName = "shard.catalog";
 constexpr uint64_t kBytesMax = 64 << 20;
 
 // The first line in which two settings differ, for the error message.
@@ -35,7 +35,7 @@ std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
 absl::StatusOr<std::optional<CatalogContents>> LoadCatalog(FileSystem& files,
                                                            const std::string& folder) {
   LONGWAVE_RETURN_IF_ERROR(RefuseOlderState(files, folder, "shard.db"));
-  const std::string path = JoinPath(folder, kFileName);
+  const std::string path = JoinPath(folder, kCatalogName);
   const absl::StatusOr<Buffer> bytes = ReadWhole(files, path, kBytesMax);
   if (absl::IsNotFound(bytes.status())) return std::nullopt;
   if (!bytes.ok()) return bytes.status();
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(FileSystem* files, std::s
 absl::Status Catalog::Replace(CatalogContents contents) {
   const std::vector<std::byte> bytes = EncodeCatalog(contents);
   const std::array<std::span<const std::byte>, 1> pieces = {bytes};
-  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kFileName, pieces));
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kCatalogName, pieces));
   contents_ = std::move(contents);
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-constexpr uint32_t kMagic = 0x3143574c;  // "LWC1"
+constexpr uint32_t kCatalogMagic = 0x3143574c;  // "LWC1"
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::vector<std::byte> EncodeCatalog(const CatalogContents& contents) {
   body.Put<uint64_t>(contents.snapshots.size());
   for (const std::string& name : contents.snapshots) body.PutSizedText(name);
   ByteWriter all;
-  all.Put<uint32_t>(kMagic);
+  all.Put<uint32_t>(kCatalogMagic);
   all.Put<uint32_t>(kCatalogSchema);
   all.Put<uint64_t>(body.bytes().size());
   all.Put<uint32_t>(Crc32c(body.bytes()));
@@ -42,9 +42,9 @@ std::vector<std::byte> EncodeCatalog(const CatalogContents& contents) {
 
 absl::StatusOr<CatalogContents> DecodeCatalog(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
-  if (const auto magic = in.Get<uint32_t>(); magic != kMagic) {
-    return FailedPrecondition(
-        absl::StrFormat("is no catalog of ours: magic: got %08x, wanted %08x", magic, kMagic));
+  if (const auto magic = in.Get<uint32_t>(); magic != kCatalogMagic) {
+    return FailedPrecondition(absl::StrFormat("is no catalog of ours: magic: got %08x, wanted %08x",
+                                              magic, kCatalogMagic));
   }
   if (const auto schema = in.Get<uint32_t>(); schema != kCatalogSchema) {
     return FailedPrecondition("schema: got ", schema, ", wanted ", kCatalogSchema);

@@ -8,7 +8,7 @@
 namespace longwave {
 namespace {
 
-constexpr uint32_t kMagic = 0x6443574c;  // "LWCd" read as bytes
+constexpr uint32_t kRecordMagic = 0x6443574c;  // "LWCd" read as bytes
 
 }  // namespace
 
@@ -16,7 +16,7 @@ std::vector<std::byte> Encode(const CoordinatorChanges& changes) {
   constexpr size_t kUsualBytes = 4096;
   FieldWriter out;
   out.Reserve(kUsualBytes);
-  out(kMagic);
+  out(kRecordMagic);
   out(kCoordinatorFormat);
   out(changes);
   return out.Take();
@@ -28,8 +28,8 @@ absl::StatusOr<CoordinatorChanges> DecodeCoordinatorChanges(std::span<const std:
   uint32_t format = 0;
   in(magic);
   in(format);
-  if (magic != kMagic) {
-    return FailedPrecondition(absl::StrFormat("magic: got %08x, wanted %08x", magic, kMagic));
+  if (magic != kRecordMagic) {
+    return FailedPrecondition(absl::StrFormat("magic: got %08x, wanted %08x", magic, kRecordMagic));
   }
   if (format != kCoordinatorFormat) {
     return FailedPrecondition("format: got ", format, ", wanted ", kCoordinatorFormat);

@@ -16,11 +16,10 @@
 namespace longwave {
 namespace {
 
-constexpr absl::string_view kFileName = "coordinator.lwlog";
+constexpr absl::string_view kRecordName = "coordinator.lwlog";
 // A coordinator's files belong to no shard.
 constexpr StoreIdentity kIdentity = {.run = 0, .shard = 0xffffffff, .layout_hash = 0};
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 33;
-constexpr std::array<std::byte, kFileAlignment> kZeros = {};
 constexpr absl::string_view kWayOut =
     ". Put the newest folder back: without it no coordinator knows the run, whose model `longwave "
     "replay` makes from the shards' folders";
@@ -35,7 +34,7 @@ class SealedRecord {
                                    .body_bytes = static_cast<uint32_t>(body.size()),
                                    .body_crc = Crc32c(body)},
                                   salt)),
-        pieces_{head_, body, std::span(kZeros).first(AlignedUp(body.size()) - body.size())} {}
+        pieces_{head_, body, PaddingOf(body.size())} {}
   SealedRecord(const SealedRecord&) = delete;
   SealedRecord& operator=(const SealedRecord&) = delete;
 
@@ -90,7 +89,7 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> b
 
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files,
                                                       const std::string& folder) {
-  const std::string path = JoinPath(folder, kFileName);
+  const std::string path = JoinPath(folder, kRecordName);
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, path, kFileBytesMax));
   absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes.bytes());
   if (!file.ok()) return Prefixed(path, file.status());
@@ -101,7 +100,7 @@ CoordinatorStore::CoordinatorStore(FileSystem* files, std::string folder,
                                    const CoordinatorStoreOptions& options)
     : files_(files),
       folder_(std::move(folder)),
-      path_(JoinPath(folder_, kFileName)),
+      path_(JoinPath(folder_, kRecordName)),
       options_(options) {}
 
 absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Open(
@@ -171,7 +170,7 @@ absl::Status CoordinatorStore::Replace(std::span<const std::byte> body) {
   const auto& [head, content, zeros] = record.pieces();
   const std::array<std::span<const std::byte>, 4> pieces = {header, head, content, zeros};
   writer_.reset();
-  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kFileName, pieces));
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kRecordName, pieces));
   LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(path_));
   salt_ = options_.salt;
   next_sequence_ = 2;

@@ -1,6 +1,5 @@
 #include "server/store/delta_log.h"
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,11 +9,6 @@
 #include "server/store/log_file.h"
 
 namespace longwave {
-namespace {
-
-constexpr std::array<std::byte, kFileAlignment> kZeros = {};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<DeltaLog>> DeltaLog::Open(FileSystem* files, std::string folder,
                                                          const StoreIdentity& identity,
@@ -109,7 +103,7 @@ absl::Status DeltaLog::WriteGroup(std::span<Pending> group) {
     pieces.emplace_back(heads.back());
     pieces.emplace_back(pending.body.front);
     pieces.push_back(pending.body.payload.bytes());
-    pieces.push_back(std::span(kZeros).first(AlignedUp(pending.body.bytes) - pending.body.bytes));
+    pieces.push_back(PaddingOf(pending.body.bytes));
   }
   LONGWAVE_RETURN_IF_ERROR(writer_->Append(pieces));
   LONGWAVE_RETURN_IF_ERROR(writer_->Sync());

@@ -11,7 +11,7 @@
 namespace longwave::sim {
 namespace {
 
-constexpr char kFolder[] = "coordinator";
+constexpr char kCoordinatorFolder[] = "coordinator";
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 // Delay before restarting a process that could not open its folder.
 constexpr absl::Duration kStartAgain = absl::Seconds(2);
@@ -43,7 +43,7 @@ void SimCoordinator::OnStart() {
   // A record of ten thousand workers cannot be rewritten with each of their reports, so large
   // worlds have no durable coordinator.
   if (env_.settings->coordinator_is_durable) {
-    auto store = CoordinatorStore::Open(lying_.get(), kFolder,
+    auto store = CoordinatorStore::Open(lying_.get(), kCoordinatorFolder,
                                         {.salt = static_cast<uint32_t>(disk_rng_.Next()),
                                          .appended_bytes_min = env_.settings->record_bytes_min});
     if (EndIfStopped()) return;

@@ -14,7 +14,7 @@
 namespace longwave::sim {
 namespace {
 
-constexpr char kFolder[] = "shard";
+constexpr char kShardFolder[] = "shard";
 // Delay before restarting a process that could not open its folder.
 constexpr absl::Duration kStartAgain = absl::Seconds(2);
 
@@ -41,7 +41,7 @@ void SimShard::OnStart() {
   incarnation_ = rng_.Next() | 1;
   if (port_ == 0 || env_.settings->shards_move) port_ = generation();
   if (env_.settings->shards_have_disks) {
-    const auto owner = OwnerOfFolder(*lying_, kFolder);
+    const auto owner = OwnerOfFolder(*lying_, kShardFolder);
     if (EndIfStopped()) return;
     if (!owner.ok()) return StartAgain();
     folder_run_ = owner->run;
@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
       .folder = folder_,
       .settings = "",
       .log = {.file_bytes_max = env_.settings->log_file_bytes, .salt = 0}};
-  auto store = ShardStore::Open(lying_.get(), kFolder, options);
+  auto store = ShardStore::Open(lying_.get(), kShardFolder, options);
   if (absl::IsDataLoss(store.status()) || absl::IsFailedPrecondition(store.status())) {
     env_.checker->Violate(
         absl::StrCat("shard ", index_, " cannot open its folder: ", store.status().ToString()));

@@ -17,7 +17,7 @@
 namespace longwave::sim {
 namespace {
 
-constexpr char kFolder[] = "worker";
+constexpr char kWorkerFolder[] = "worker";
 constexpr absl::Duration kSetAsideAfter = absl::Seconds(1);
 
 uint64_t PortOf(const std::string& endpoint) {
@@ -47,7 +47,7 @@ void SimWorker::OnStart() {
   incarnation_ = rng_.Next() | 1;
   identity_ = incarnation_;
   if (disk_ != nullptr) {
-    auto folder = WorkerFolder::Open(disk_.get(), kFolder);
+    auto folder = WorkerFolder::Open(disk_.get(), kWorkerFolder);
     if (!folder.ok()) return Die(folder.status(), "opens its folder");
     folder_ = *std::move(folder);
     identity_ = folder_->identity();
@@ -102,13 +102,13 @@ void SimWorker::LoseFolder() {
 void SimWorker::BackUp() {
   if (!up() || disk_ == nullptr) return;
   auto copy = std::make_unique<SimFileSystem>(rng_.Next());
-  const auto names = disk_->List(kFolder);
-  if (!names.ok() || !copy->CreateFolder(kFolder).ok()) return;
+  const auto names = disk_->List(kWorkerFolder);
+  if (!names.ok() || !copy->CreateFolder(kWorkerFolder).ok()) return;
   for (const std::string& name : *names) {
-    const auto bytes = ReadWhole(*disk_, JoinPath(kFolder, name), uint64_t{1} << 30);
+    const auto bytes = ReadWhole(*disk_, JoinPath(kWorkerFolder, name), uint64_t{1} << 30);
     if (!bytes.ok() || bytes->size() == 0) continue;  // the lock
     const std::array<std::span<const std::byte>, 1> pieces = {bytes->bytes()};
-    if (!Publish(*copy, kFolder, name, pieces).ok()) return;
+    if (!Publish(*copy, kWorkerFolder, name, pieces).ok()) return;
   }
   backup_ = std::move(copy);
   backup_account_ = kept_account_;

@@ -29,7 +29,7 @@ namespace longwave {
 namespace {
 
 // Below the time within which a stopped worker must exit. Calls that take longer are repeated.
-constexpr absl::Duration kCallDeadline = absl::Seconds(3);
+constexpr absl::Duration kPlaceCallDeadline = absl::Seconds(3);
 // How long a worker that cannot start tries to tell the coordinator why.
 constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
 // A coordinator that has just refused the worker is there, but may be busy.
@@ -80,7 +80,7 @@ class MemberPlaceImpl final : public MemberPlace {
                         : &options_.metrics->histogram("longwave_worker_meeting_seconds"));
     }
     if (!IsFirst()) return;
-    client_ = CoordinatorClient::Connect(options_.config.cluster.coordinator, kCallDeadline,
+    client_ = CoordinatorClient::Connect(options_.config.cluster.coordinator, kPlaceCallDeadline,
                                          security_.credentials);
     if (security_.credentials.empty()) return;
     keeper_ = CertificateKeeper::Start(security_.credentials,
