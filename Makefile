@@ -37,8 +37,7 @@ compare: programs
 
 # Kills, freezes and restarts processes of a run at random, one about every second, for MINUTES; then audits
 # it. MODE=integer: every value is known beforehand; MODE=training: a real model beside a quiet run.
-# CHAOS: more options (tests/chaos/chaos.py --help), such as CHAOS='--ranks 2': workers of two processes, of
-# which single ones are killed and frozen.
+# CHAOS: more options (tests/chaos/chaos.py --help), such as CHAOS='--links --secured'.
 chaos: build
 	tests/chaos/chaos.py --minutes $(MINUTES) --mode $(MODE) --bars $(CHAOS)
 

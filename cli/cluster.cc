@@ -57,8 +57,7 @@ std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) 
 
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
   if (config.train.threads > 0) return config.train.threads;
-  const uint32_t processes = std::max(1u, config.run.workers) * std::max(1u, config.train.ranks);
-  return std::max(1u, cores / processes);
+  return std::max(1u, cores / std::max(1u, config.run.workers));
 }
 
 Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,

@@ -8,8 +8,8 @@
 
 namespace longwave {
 
-// Whether the worker's arrays fit into their memories, and those of the run's other workers and of
-// the other ranks that are on this machine, too. has_folder: for checkpoints.
+// Whether the worker's arrays fit into their memories, and those of the run's other workers
+// that are on this machine, too. has_folder: for checkpoints.
 absl::Status CheckFit(const RunConfig& config, bool has_folder, const Manifest& manifest,
                       const Device& device);
 

@@ -49,8 +49,6 @@
 #include "worker/models/device.h"
 #include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
-#include "worker/node/collective.h"
-#include "worker/ranks.h"
 #include "worker/trainer/trainer.h"
 #include "worker/weights/weights_file.h"
 #include "worker/weights/write_model.h"
@@ -80,28 +78,22 @@ struct Flags {
   std::string device;
   TextOptions text;
   uint32_t threads = 0;
-  uint32_t ranks = 0;                  // 0: train.ranks
-  std::string node_place;              // of a rank above 0, as rank 0 gives it
-  std::vector<std::string> command;    // of this process, for other ranks
   std::optional<std::string> metrics;  // absent: metrics.listen
   bool stay_when_done = false;
   bool fail_when_told_to_end = false;
 };
 
 absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& stop) {
-  Overrides overrides = flags.overrides;
-  if (flags.ranks > 0) overrides.push_back(absl::StrCat("train.ranks=", flags.ranks));
   absl::StatusOr<RunConfig> loaded =
       flags.config_path.empty()
-          ? FetchRunConfig(flags.coordinator, overrides, flags.state_dir, stop)
-          : LoadConfig(flags.config_path, overrides);
+          ? FetchRunConfig(flags.coordinator, flags.overrides, flags.state_dir, stop)
+          : LoadConfig(flags.config_path, flags.overrides);
   if (!loaded.ok()) return loaded.status();
   RunConfig& config = *loaded;
   if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
   if (flags.threads > 0) config.train.threads = flags.threads;
-  if (config.train.threads == 0) {
-    config.train.threads = std::max(1u, std::thread::hardware_concurrency() / config.train.ranks);
-  }
+  if (config.train.threads == 0)
+    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
   if (!flags.device.empty()) config.train.device = flags.device;
   return loaded;
 }
@@ -109,24 +101,19 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& st
 // Resources of a worker, prepared before it registers.
 struct Prepared {
   std::unique_ptr<Dataset> data;
-  std::unique_ptr<NodeTensors> tensors;  // null: no node
   std::unique_ptr<Replica> replica;
   std::unique_ptr<InnerOptimizer> optimizer;
   const KernelOps* ops;
   Exec exec;
 };
 
-absl::StatusOr<Prepared> Prepare(const Ranks& ranks, const Flags& flags, const Layout& layout,
-                                 const Device& device, Metrics* metrics) {
-  const RunConfig& config = ranks.config();
+absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
+                                 const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, LoadDataset(config.data, config.model));
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<NodeTensors> tensors,
-                            ranks.OpenTensors(&layout, device.ops, exec, metrics, OpenGloo));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Replica> replica,
-      Replica::Create(config.model, config.train, config.run.seed,
-                      static_cast<int>(config.train.threads), device.kind, tensors.get()));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                            Replica::Create(config.model, config.train, config.run.seed,
+                                            static_cast<int>(config.train.threads), device.kind));
   if (!flags.start_from.empty()) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
                               ReadWeights(flags.start_from, replica->manifest(), layout));
@@ -134,11 +121,9 @@ absl::StatusOr<Prepared> Prepare(const Ranks& ranks, const Flags& flags, const L
         device.ops->copy(exec, replica->theta(), theta.data(), theta.size() * sizeof(float)));
     LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(
-      std::unique_ptr<InnerOptimizer> optimizer,
-      MakeOptimizer(config.train, replica->manifest(), device.ops, exec, tensors.get()));
-  return Prepared{std::move(data),      std::move(tensors), std::move(replica),
-                  std::move(optimizer), device.ops,         exec};
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<InnerOptimizer> optimizer,
+                            MakeOptimizer(config.train, replica->manifest(), device.ops, exec));
+  return Prepared{std::move(data), std::move(replica), std::move(optimizer), device.ops, exec};
 }
 
 // The replica's first weights, flat as the layout orders them.
@@ -187,15 +172,13 @@ absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepar
   Log(LogLevel::kInfo,
       absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data->Size(),
                    ", backend ", std::string(prepared.ops->name), ", ", config.train.threads,
-                   " threads", config.train.ranks > 1 ? " in each of the ranks, " : "",
-                   config.train.ranks > 1 ? absl::StrCat(config.train.ranks) : ""));
+                   " threads"));
   Trainer trainer({.data = prepared.data.get(),
                    .replica = &replica,
                    .optimizer = prepared.optimizer.get(),
                    .run_dir = flags.run_dir,
                    .keeps_state = !flags.state_dir.empty(),
-                   .member = std::move(parts),
-                   .tensors = prepared.tensors.get()});
+                   .member = std::move(parts)});
   return trainer.Run().status();
 }
 
@@ -221,19 +204,10 @@ void Stay(const std::stop_token& told_to_end) {
 }
 
 // Cancelled: a signal came before the end of the run.
-absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end,
-                       uint32_t* rank) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Ranks ranks, Ranks::Open(flags.node_place, flags.command, [&] {
-                              return LoadRunConfig(flags, *stop);
-                            }));
-  *rank = ranks.rank();
-  if (*rank > 0) SetLogProcess(absl::StrCat(flags.name, "/", *rank));
-  const bool stays = flags.stay_when_done && *rank == 0;
-  const RunConfig& config = ranks.config();
+absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, *stop));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
-  const absl::StatusOr<Device> opened = OpenDevice(config.train.device);
-  LONGWAVE_RETURN_IF_ERROR(ranks.AgreeOnDevice(opened));
-  const Device& device = *opened;
+  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   if (!device.why_not_cuda.empty()) {
     Log(LogLevel::kInfo,
         absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
@@ -241,29 +215,23 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   Metrics metrics(MetricPart::kWorker, device.ops->on_device ? "cuda" : "cpu");
   ShowRun(config, &metrics);
   metrics.SetLabel("worker", flags.name);
-  std::unique_ptr<MetricsServer> metrics_server;
-  if (*rank == 0) {
-    LONGWAVE_ASSIGN_OR_RETURN(metrics_server,
-                              ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
-  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
+                            ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
-  // Agreed upon, since the ranks' devices may have unlike memory left.
-  const absl::Status fits =
-      ranks.Agree(CheckFit(config, !flags.state_dir.empty(), manifest, device));
+  const absl::Status fits = CheckFit(config, !flags.state_dir.empty(), manifest, device);
   if (!fits.ok() && ParameterCount(manifest) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
                             MemberPlace::Open({.config = config,
                                                .name = flags.name,
                                                .state_dir = flags.state_dir,
                                                .manifest = manifest,
-                                               .metrics = &metrics,
-                                               .link = ranks.link()},
+                                               .metrics = &metrics},
                                               stop));
   absl::StatusOr<Prepared> prepared =
-      fits.ok() ? Prepare(ranks, flags, place->layout(), device, &metrics) : fits;
-  if (const absl::Status all = ranks.Agree(prepared.status()); !all.ok()) {
-    place->FailToJoin(std::string(all.message()));
-    return all;
+      fits.ok() ? Prepare(config, flags, place->layout(), device) : fits;
+  if (!prepared.ok()) {
+    place->FailToJoin(std::string(prepared.status().message()));
+    return prepared.status();
   }
   const absl::StatusOr<uint32_t> worker = Join(config, flags, *prepared, *place);
   if (absl::IsCancelled(worker.status())) {
@@ -271,9 +239,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   }
   if (absl::IsFailedPrecondition(worker.status())) {
     const std::optional<RunPhase> end = place->EndOfRun();
-    if (end == RunPhase::kFinished || (end.has_value() && stays)) {
+    if (end == RunPhase::kFinished || (end.has_value() && flags.stay_when_done)) {
       Log(LogLevel::kInfo, std::string(worker.status().message()));
-      if (stays) Stay(told_to_end);
+      if (flags.stay_when_done) Stay(told_to_end);
       return absl::OkStatus();
     }
   }
@@ -283,15 +251,13 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   const absl::Status trained = Train(config, flags, *prepared, *place);
   const absl::Status ended = place->End(trained);
   const bool cut_short = absl::IsCancelled(trained) && told_to_end.stop_requested();
-  if (ended.ok() && stays) Stay(told_to_end);
+  if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
   return cut_short ? trained : ended;
 }
 
 int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // a reader of the first lines may close the pipe
   Flags flags;
-  flags.command.assign(argv, argv + argc);
-  flags.command[0] = "/proc/self/exe";
   CLI::App app("Longwave's worker: trains one replica of the model", "longwave-worker");
   auto* const config = app.add_option("--config", flags.config_path,
                                       "Configuration of the run, the same for every process");
@@ -314,8 +280,7 @@ int Main(int argc, char** argv) {
       "Only writes the weights that the run begins with, as safetensors, to this file");
   auto* const check_device =
       app.add_option("--check-device", flags.check_device,
-                     "Only says where it would compute, asked for auto, cpu or cuda; with --ranks "
-                     "also how fast the link between them is")
+                     "Only says where it would compute, asked for auto, cpu or cuda")
           ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   auto* const generate = app.add_option("--generate", flags.text.folder,
                                         "Only writes text with the weights in this folder");
@@ -333,8 +298,6 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics", flags.metrics,
                  "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
-  app.add_option("--ranks", flags.ranks, "Instead of train.ranks");
-  app.add_option("--node-place", flags.node_place)->group("");  // for ranks above 0
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.callback([&] {
@@ -346,9 +309,7 @@ int Main(int argc, char** argv) {
   });
   if (const auto status = ParseCommandLine(&app, argc, argv, "error: longwave-worker: "))
     return *status;
-  if (!flags.check_device.empty()) {
-    return CheckDevice(flags.check_device, flags.ranks, flags.node_place, flags.command);
-  }
+  if (!flags.check_device.empty()) return CheckDevice(flags.check_device);
   if (!flags.write_initial.empty() || generate->count() > 0) {
     return ExitStatus("error: longwave-worker",
                       generate->count() > 0 ? WriteText(flags.text) : WriteInitial(flags));
@@ -367,11 +328,9 @@ int Main(int argc, char** argv) {
            },
        .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); },
        .overdue_status = told_to_end_status});
-  uint32_t rank = 0;
-  const absl::Status status = RunWorker(flags, &stop, told_to_end.get_token(), &rank);
+  const absl::Status status = RunWorker(flags, &stop, told_to_end.get_token());
   if (status.ok()) return 0;
   if (absl::IsCancelled(status)) return told_to_end_status;
-  if (!ReportsError(rank, status)) return 1;
   const std::string message(status.message());
   const std::string prefix = absl::StrCat(flags.name, ": ");
   // The coordinator's sentences already name the worker.

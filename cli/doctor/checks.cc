@@ -33,9 +33,6 @@ constexpr absl::Duration kClockFailed = absl::Minutes(5);
 constexpr double kBytesPerSecondMin = 1.25e6;  // 10 Mbit/s, without a known requirement
 constexpr double kRoundSecondsMax = 60;        // the limit for a round's bytes
 constexpr absl::Duration kRoundTripMax = absl::Milliseconds(400);
-// Inside a node; a link between processes with a core each takes tens of microseconds.
-constexpr absl::Duration kMeetingMax = absl::Milliseconds(5);
-constexpr absl::Duration kNodeStepMax = absl::Seconds(5);
 
 std::string Text(absl::Duration duration) {
   const double ms = absl::ToDoubleMilliseconds(duration);
@@ -57,14 +54,13 @@ bool OnGpu(const absl::StatusOr<WorkerReading>& worker) {
   return worker.ok() && worker->device == "cuda";
 }
 
-std::string GpusText(const std::vector<GpuReading>& gpus, uint32_t ranks) {
+std::string GpusText(const std::vector<GpuReading>& gpus) {
   const GpuReading& first = gpus.front();
   std::string text =
       absl::StrCat(first.name, ", ", FormatBytes(first.memory_bytes), ", compute capability ",
                    first.capability_major, ".", first.capability_minor);
   if (gpus.size() > 1)
-    absl::StrAppend(&text, ", and ", gpus.size() - 1, " more (a worker uses ",
-                    ranks > 1 ? "one a rank)" : "the first)");
+    absl::StrAppend(&text, ", and ", gpus.size() - 1, " more (a worker uses the first)");
   return text;
 }
 
@@ -95,7 +91,7 @@ Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading
                          or_cpu)};
   }
   const GpuReading& gpu = driver.gpus.front();
-  std::string what = GpusText(driver.gpus, needs.ranks);
+  std::string what = GpusText(driver.gpus);
   if (gpu.capability_major * 10 + gpu.capability_minor < kCapabilityMin) {
     return {"gpu", without, absl::StrCat(what, ", wanted at least 7.5"),
             absl::StrCat("take a GPU of Turing's generation or later", or_cpu)};
@@ -110,34 +106,7 @@ Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading
             absl::StrCat(what, ", the model needs ", FormatBytes(needs.gpu_memory_bytes)),
             "take a GPU with more memory, or a smaller train.batch"};
   }
-  if (needs.ranks > driver.gpus.size()) {
-    return {"gpu", kWarning, absl::StrCat(what, ", shared by ", needs.ranks, " ranks"),
-            absl::StrCat("give the worker --ranks ", driver.gpus.size())};
-  }
   return {"gpu", kOk, std::move(what), ""};
-}
-
-Finding CheckNode(const absl::StatusOr<NodeReading>& node, const Needs& needs) {
-  const std::string ranks = absl::StrCat(needs.ranks, " ranks");
-  if (!node.ok()) {
-    return {"node", kFailed,
-            absl::StrCat(ranks, ": the link is not measured: ", Message(node.status())),
-            "mend what it names, or give the worker fewer --ranks"};
-  }
-  std::string what = absl::StrFormat(
-      "%s, a meeting takes %.0f us, a gradient is summed at %.1f GB/s, weights are gathered at "
-      "%.1f GB/s",
-      ranks, absl::ToDoubleMicroseconds(node->meeting), node->sum_bytes_per_second / 1e9,
-      node->gather_bytes_per_second / 1e9);
-  const absl::Duration step = absl::Seconds(needs.model_bytes / node->sum_bytes_per_second +
-                                            needs.model_bytes / node->gather_bytes_per_second);
-  if (needs.model_bytes > 0) absl::StrAppend(&what, ": ", Text(step), " a step");
-  if (node->meeting > kMeetingMax || step > kNodeStepMax) {
-    return {"node", kWarning, std::move(what),
-            "give each rank a core and a GPU of its own, end what else runs here, or take fewer "
-            "--ranks"};
-  }
-  return {"node", kOk, std::move(what), ""};
 }
 
 Finding CheckDriver(const DriverReading& driver) {
@@ -306,8 +275,6 @@ std::vector<Finding> CheckAll(const Readings& readings, const Needs& needs) {
       CheckDisk(readings.disk, needs),
       CheckMachineMemory(readings.memory, needs, OnGpu(readings.worker)),
   };
-  if (readings.worker.ok() && readings.worker->node)
-    findings.push_back(CheckNode(*readings.worker->node, needs));
   if (readings.data) findings.push_back(CheckData(*readings.data));
   if (!readings.coordinator) return findings;
   const CoordinatorReading& coordinator = *readings.coordinator;

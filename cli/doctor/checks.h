@@ -25,8 +25,6 @@ std::string_view Name(Finding::Verdict verdict);  // "ok", "warning", "failed"
 Finding CheckLibraries(const absl::StatusOr<WorkerReading>& worker);
 Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading>& worker,
                  const Needs& needs);
-// The link between the worker's ranks.
-Finding CheckNode(const absl::StatusOr<NodeReading>& node, const Needs& needs);
 Finding CheckDriver(const DriverReading& driver);
 Finding CheckDisk(const absl::StatusOr<DiskReading>& disk, const Needs& needs);
 // on_gpu: whether the worker computes on the GPU.

@@ -33,14 +33,12 @@ absl::Status CheckFiles(const std::string& path) {
 }  // namespace
 
 Needs NeedsOf(const RunConfig& config) {
-  Needs needs{.device = config.train.device, .ranks = config.train.ranks};
+  Needs needs{.device = config.train.device};
   const absl::StatusOr<Manifest> manifest = ModelManifest(config.model);
   if (!manifest.ok()) return needs;
-  needs.gpu_memory_bytes = WorkerMemory(config, *manifest).bytes;  // of one rank, as the host's
-  needs.memory_bytes = needs.ranks * needs.gpu_memory_bytes;
-  needs.host_memory_bytes = needs.ranks * HostMemory(config, *manifest).bytes;
+  needs.gpu_memory_bytes = needs.memory_bytes = WorkerMemory(config, *manifest).bytes;
+  needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
   const double parameters = ModelParameterCount(config.model);
-  needs.model_bytes = parameters * sizeof(float);
   if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
     needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
     needs.memory_bytes += needs.checkpoint_bytes;
@@ -54,12 +52,10 @@ Needs NeedsOf(const RunConfig& config) {
 std::vector<Finding> Examine(const Patient& patient) {
   Needs needs = patient.config ? NeedsOf(*patient.config) : Needs();
   if (!patient.device.empty()) needs.device = patient.device;
-  if (patient.ranks > 0) needs.ranks = patient.ranks;
   Readings readings{
       .driver = MeasureDriver(),
       // Another check reports whether a wanted GPU is usable; this one, whether the worker starts.
-      .worker =
-          MeasureWorker(patient.binaries, needs.device == "cpu" ? "cpu" : "auto", needs.ranks),
+      .worker = MeasureWorker(patient.binaries, needs.device == "cpu" ? "cpu" : "auto"),
       .disk = MeasureDisk(patient.state_dir),
       .memory = ReadMachineMemory()};
   if (patient.config) {

@@ -20,7 +20,6 @@ struct Patient {
   std::optional<RunConfig> config;  // with this machine's own device and data
   std::string data;                 // requested; empty: the run's. For a machine without config
   std::string device;               // requested; empty: the run's, or auto
-  uint32_t ranks = 0;               // requested; 0: the run's, or 1
 };
 
 // Takes all readings one after the other, so that none disturbs another, and checks them.

@@ -65,39 +65,20 @@ absl::Status TimeWrites(int fd, const std::string& folder, double free_bytes,
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeReading> ReadNode(absl::string_view line) {
-  const std::vector<std::string> words = absl::StrSplit(line, ' ');
-  NodeReading node;
-  double meeting_s = 0;
-  if (words.size() != 3 || !absl::SimpleAtod(words[0], &meeting_s) ||
-      !absl::SimpleAtod(words[1], &node.sum_bytes_per_second) ||
-      !absl::SimpleAtod(words[2], &node.gather_bytes_per_second)) {
-    return Unavailable("longwave-worker says ", line);
-  }
-  node.meeting = absl::Seconds(meeting_s);
-  return node;
-}
-
 }  // namespace
 
-absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device,
-                                            uint32_t ranks) {
+absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries,
+                                            const std::string& device) {
   const std::string program = absl::StrCat(binaries, "/longwave-worker");
   if (access(program.c_str(), X_OK) != 0) return Unavailable(program, ": ", std::strerror(errno));
-  LONGWAVE_ASSIGN_OR_RETURN(const Ended ended, RunToEnd({program, "--check-device", device,
-                                                         "--ranks", absl::StrCat(ranks)},
-                                                        kWorkerPatience));
+  LONGWAVE_ASSIGN_OR_RETURN(const Ended ended,
+                            RunToEnd({program, "--check-device", device}, kWorkerPatience));
   WorkerReading reading;
-  if (ranks > 1) reading.node = Unavailable("longwave-worker does not say");
   for (absl::string_view line : absl::StrSplit(ended.output, '\n')) {
     if (absl::ConsumePrefix(&line, "device "))
       reading.device = std::string(line);
     else if (absl::ConsumePrefix(&line, "why not cuda "))
       reading.why_not_cuda = std::string(line);
-    else if (absl::ConsumePrefix(&line, "why no node "))
-      reading.node = Unavailable(line);
-    else if (absl::ConsumePrefix(&line, "node "))
-      reading.node = ReadNode(line);
   }
   if (ended.well && !reading.device.empty()) return reading;
   // Quotes are short, so the missing library must come first: the loader's prefix, the program, is

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_CLI_DOCTOR_MEASURE_MACHINE_H_
 #define LONGWAVE_CLI_DOCTOR_MEASURE_MACHINE_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,10 +12,9 @@ namespace longwave {
 
 // Reads /sys, /proc and the driver's own libcuda.so.1, if present.
 DriverReading MeasureDriver();
-// Runs `<binaries>/longwave-worker --check-device <device> --ranks <ranks>`. Errors: Unavailable,
-// with the system loader's reason (the program does not start).
-absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device,
-                                            uint32_t ranks);
+// Runs `<binaries>/longwave-worker --check-device <device>`. Errors: Unavailable, with the system
+// loader's reason (the program does not start).
+absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device);
 // Writes and removes a file in the folder or, if that is missing, in its nearest ancestor.
 absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder);
 

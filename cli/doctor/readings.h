@@ -29,19 +29,11 @@ struct DriverReading {
   std::vector<GpuReading> gpus;
 };
 
-// The link between the ranks of a worker.
-struct NodeReading {
-  absl::Duration meeting;
-  double sum_bytes_per_second = 0;     // of a gradient
-  double gather_bytes_per_second = 0;  // of weights
-};
-
 // `longwave-worker --check-device`: the worker starts with its libraries; the device that it would
 // use.
 struct WorkerReading {
   std::string device;  // "cpu" or "cuda"
   std::string why_not_cuda;
-  std::optional<absl::StatusOr<NodeReading>> node;  // nullopt: one rank
 };
 
 struct DiskReading {
@@ -96,8 +88,6 @@ struct Readings {
 // A run's requirements of a machine; 0: not known.
 struct Needs {
   std::string device = "auto";   // train.device
-  uint32_t ranks = 1;            // train.ranks
-  double model_bytes = 0;        // parameters in fp32
   double memory_bytes = 0;       // of a worker that computes on the CPU
   double gpu_memory_bytes = 0;   // of a worker that computes on a GPU,
   double host_memory_bytes = 0;  // and its use of host memory

@@ -20,8 +20,7 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
   Patient patient{.coordinator = options.address,
                   .credentials = options.security,
                   .data = options.data,
-                  .device = options.device,
-                  .ranks = options.ranks};
+                  .device = options.device};
   LONGWAVE_ASSIGN_OR_RETURN(patient.binaries, OwnFolder());
   if (!options.state_dir.empty()) {
     const JoinedFolder folder(options.state_dir);
@@ -30,8 +29,7 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
     if (joined) {
       if (patient.coordinator.empty()) patient.coordinator = joined->coordinator;
       if (patient.credentials.empty()) patient.credentials = folder.security_folder();
-      const JoinOptions overrides{
-          .device = options.device, .data = options.data, .ranks = options.ranks};
+      const JoinOptions overrides{.device = options.device, .data = options.data};
       LONGWAVE_ASSIGN_OR_RETURN(
           patient.config, LoadConfig(folder.config_file(), WorkerOverrides(overrides, folder)));
     }

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_CLI_JOIN_DOCTOR_COMMAND_H_
 #define LONGWAVE_CLI_JOIN_DOCTOR_COMMAND_H_
 
-#include <cstdint>
 #include <string>
 
 namespace longwave {
@@ -12,7 +11,6 @@ struct DoctorOptions {
   std::string security;   // folder of credentials; empty: state_dir's
   std::string device;     // requested; empty: the run's, or auto
   std::string data;
-  uint32_t ranks = 0;  // 0: the run's, or 1
   bool json = false;
 };
 

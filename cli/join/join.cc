@@ -92,8 +92,7 @@ absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folde
                   .state_dir = folder.path(),
                   .coordinator = options.address,
                   .data = options.data,
-                  .device = options.device,
-                  .ranks = options.ranks};
+                  .device = options.device};
   if (is_joined) {
     patient.credentials = folder.security_folder();
     LONGWAVE_ASSIGN_OR_RETURN(patient.config,
@@ -163,7 +162,6 @@ Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder
                          absl::StrCat("security.folder=", folder.security_folder())};
   if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
   if (!options.device.empty()) overrides.push_back(absl::StrCat("train.device=", options.device));
-  if (options.ranks > 0) overrides.push_back(absl::StrCat("train.ranks=", options.ranks));
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   return overrides;
 }

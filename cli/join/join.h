@@ -17,10 +17,9 @@ struct JoinOptions {
   std::string token_file;  // with the token; "-": standard input
   std::string name;        // of the worker; empty: this machine's
   std::string state_dir;   // empty: JoinedFolder::Default
-  std::string device;  // device, data, threads, ranks: as longwave-worker's; empty or 0: the run's
+  std::string device;      // device, data, threads: as longwave-worker's; empty or 0: the run's
   std::string data;
   uint32_t threads = 0;
-  uint32_t ranks = 0;
   Overrides overrides;
   bool dry_run = false;
 };

@@ -10,7 +10,6 @@ namespace longwave {
 
 void AddJoinCommands(CLI::App* app, Commands* commands) {
   const CLI::IsMember is_device({"auto", "cpu", "cuda"});
-  const CLI::Range is_ranks(1, 64);
 
   const auto join_options = std::make_shared<JoinOptions>();
   CLI::App* const join = app->add_subcommand(
@@ -30,7 +29,6 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
                    "The text to train on, instead of the run's data.path");
   join->add_option("--device", join_options->device, "Instead of train.device")->check(is_device);
   join->add_option("--threads", join_options->threads, "Instead of train.threads");
-  join->add_option("--ranks", join_options->ranks, "Instead of train.ranks")->check(is_ranks);
   join->add_option("--set", join_options->overrides, "A setting of this worker alone, key=value")
       ->allow_extra_args(false);
   join->add_flag("--dry-run", join_options->dry_run,
@@ -50,9 +48,6 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
   doctor->add_option("--data", doctor_options->data, "The text to train on, instead of data.path");
   doctor->add_option("--device", doctor_options->device, "Instead of train.device")
       ->check(is_device);
-  doctor
-      ->add_option("--ranks", doctor_options->ranks, "Instead of train.ranks: measures their link")
-      ->check(is_ranks);
   doctor->add_flag("--json", doctor_options->json, "For programs");
   commands->emplace_back(doctor, [doctor_options] { return RunDoctorCommand(*doctor_options); });
 }

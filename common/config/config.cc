@@ -17,6 +17,7 @@
 #include "common/config/config_keys.h"
 #include "common/config/gpt_shape.h"
 #include "common/config/presets.h"
+#include "common/config/removed_keys.h"
 #include "common/config/yaml_reader.h"
 
 namespace longwave {
@@ -33,6 +34,8 @@ struct Setting {
 };
 
 absl::Status UnknownKey(const std::string& place, const std::string& name) {
+  const std::string_view instead = InsteadOfRemovedKey(name);
+  if (!instead.empty()) return InvalidArgument(place, ": ", std::string(instead));
   const std::string nearest = NearestConfigKey(name);
   return InvalidArgument(place, ": unknown key ", Quotable(name),
                          nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"));

@@ -58,11 +58,6 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
                    "train.activation_checkpoints: got true with model.kind ", config.model.kind,
                    ", wanted gpt or vit");
   }
-  if (config.train.micro_batches % config.train.ranks != 0) {
-    return Between({"train.micro_batches", "train.ranks"}, "train.micro_batches: got ",
-                   config.train.micro_batches, ", wanted a multiple of train.ranks (",
-                   config.train.ranks, "), among which they are dealt");
-  }
   if (config.train.warmup_steps >= config.run.steps) {
     return Between({"train.warmup_steps", "run.steps"}, "train.warmup_steps: got ",
                    config.train.warmup_steps, ", wanted fewer than run.steps (", config.run.steps,

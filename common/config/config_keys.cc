@@ -116,14 +116,6 @@ std::vector<ConfigKey> TrainKeys() {
               "Of `gpt` and `vit`: the backward pass computes a block's activations again from the "
               "block's input, which alone is kept: memory of one block instead of all, for about a "
               "third more time. Gradients are the same."),
-      WholeKey(LONGWAVE_KEY(train.ranks), 1, 1, 64,
-               "Processes of one machine that are one worker together, a node. Each computes every "
-               "`train.ranks`th of the micro-batches and holds its share of the optimizer, the "
-               "momentum and the anchor. The weights have the same bits whatever the number, with "
-               "equal micro-batches and threads, and a worker may come back with another one."),
-      ChoiceKey(LONGWAVE_KEY(train.collectives), WordChoices({"memory", "gloo"}), "memory",
-                "Tensors pass between a worker's ranks through shared memory, or by c10d over gloo "
-                "where it is built in (docs/running.md), with the same bits."),
       ChoiceKey(
           LONGWAVE_KEY(train.optimizer), WordChoices({"adamw", "muon", "sgd"}), "muon",
           "The inner optimizer. `muon`: of the hidden matrices the momentum, orthogonalised by "
@@ -150,8 +142,8 @@ std::vector<ConfigKey> TrainKeys() {
                 "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
       WholeKey(
           LONGWAVE_KEY(train.threads), 0, 0, 1024,
-          "Threads of a worker, or of each of its `train.ranks`; 0: all cores of its machine, or "
-          "its share of them under `longwave up`."),
+          "Threads of a worker; 0: all cores of its machine, or its share of them under `longwave "
+          "up`."),
       ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"auto", "cpu", "cuda"}), "auto",
                 "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
                 "refuses `cuda`."),
@@ -355,10 +347,10 @@ std::vector<ConfigKey> MetricsKeys() {
               "Where each process serves its metrics (docs/metrics.md), without TLS; port 0: any "
               "free one, which its log names. Empty: nowhere. `--metrics` stands for it."),
       NumberKey(LONGWAVE_KEY(metrics.peak_tflops), 0, 0, 1e6,
-                "What a worker's processor, or that of each of its `train.ranks`, can do at most, "
-                "in 10¹² floating point operations a second, of the kind that `train.autocast` has "
-                "it do: its maker's figure for dense bf16, or fp32. With it the worker's metrics "
-                "say what share of that it uses (model FLOPs utilisation); 0: not known."),
+                "What a worker's processor, or that of each rank of a node, can do at most, in "
+                "10¹² floating point operations a second, of the kind that `train.autocast` has it "
+                "do: its maker's figure for dense bf16, or fp32. With it the worker's metrics say "
+                "what share of that it uses (model FLOPs utilisation); 0: not known."),
   };
 }
 

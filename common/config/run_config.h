@@ -59,8 +59,6 @@ struct DataSection {
 struct TrainSection {
   uint32_t batch = 0;                   // sequences a step and worker
   uint32_t micro_batches = 1;           // parts of a step's batch, computed one after another
-  uint32_t ranks = 1;                   // processes of a worker, among which the parts are dealt
-  std::string collectives;              // "memory", "gloo": tensors between ranks
   bool activation_checkpoints = false;  // a block's are computed again in the backward pass
   std::string optimizer;                // "adamw", "muon", "sgd"
   double learning_rate = 0;

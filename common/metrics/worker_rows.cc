@@ -49,11 +49,6 @@ Rows TrainingRows() {
           "Time of a meeting of a node's ranks, after each inner step and again and again while "
           "the worker waits: the link between the ranks, and the wait for the last of them. No "
           "samples with one rank."),
-      CounterRow(
-          "longwave_worker_node_tensors_seconds_total",
-          "Time in which `longwave-worker` moved gradients, weights and the optimizer's parts "
-          "between its ranks, the wait for the last of them included, since this process began. "
-          "Nearly all of it is in the phases `forward_backward` and `optimizer`, too."),
       GaugeRow("longwave_worker_compute_ratio",
                "Share of computing in the time that it has computed and synced, those of its "
                "checkpoint included."),

@@ -19,9 +19,8 @@ uint64_t BytesOf(const PayloadFormat& format, const std::vector<uint32_t>& tile_
   return form.ok() ? form->bytes() : 0;
 }
 
-// Each rank of a worker has connections of its own.
 uint64_t ConnectionsMax(const RunConfig& config) {
-  return uint64_t{WorkersMax(config)} * config.train.ranks * config.cluster.connections;
+  return uint64_t{WorkersMax(config)} * config.cluster.connections;
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ uint64_t OpenBytesMax(const RunConfig& config, const MachineMemory& machine);
 uint64_t BytesForShard(const RunConfig& config, const MachineMemory& machine);
 
 // The sizes of the socket's queues. Received and outgoing frames get a quarter of open_bytes_max
-// each, in frames of the configured formats, over all connections of WorkersMax members with
-// train.ranks ranks each. The minimum that keeps traffic going is two frames a connection in and 64
-// frames a worker out.
+// each, in frames of the configured formats, over all connections of WorkersMax members of one
+// device each. The minimum that keeps traffic going is two frames a connection in and 64 frames a
+// worker out.
 LinkOptions QueuesWithin(uint64_t open_bytes_max, const RunConfig& config);
 
 // Bytes that such queues may hold for this model, in frames of the shard's largest segment in the

@@ -12,8 +12,6 @@ every single value as it was written down beforehand. Exit status 0: nothing is 
     tests/chaos/chaos.py --minutes 10 --links --secured    links are damaged as well (proxy.py)
     tests/chaos/chaos.py --minutes 5 --flip-every 10 --spare-processes    they alone, each so often
 
-    tests/chaos/chaos.py --minutes 10 --ranks 2    workers are nodes of processes, of which single ones are killed and frozen
-
 In a run that is not secured nothing is changed or doubled on control links, but they stall and break:
 gRPC has no checksum, so that a changed bit may be another number there. TLS finds it.
 """
@@ -30,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 
-from cluster import CONTROL, NODE_END_S, Cluster, Failure, now
+from cluster import CONTROL, Cluster, Failure, now
 from proxy import Proxies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -48,11 +46,6 @@ Act = collections.namedtuple("Act", "what whom count seconds")
 ACTS = [Act("kill", "worker", 8, 3.0), Act("freeze", "worker", 5, 3.0),
         Act("kill", "shard", 3, 1.0), Act("freeze", "shard", 1, 1.0),
         Act("kill", "coordinator", 2, 2.0), Act("freeze", "coordinator", 1, 2.0)]
-# With nodes. A rank that is frozen for longer than the heartbeat timeout ends its node.
-RANK_ACTS = [Act("kill", "rank", 6, 3.0), Act("freeze", "rank", 4, 10.0),
-             Act("kill", "worker", 2, 3.0), Act("freeze", "worker", 1, 3.0)]
-# Ranks of a node that is started again, beside --ranks.
-OTHER_RANKS = [1, 2, 4]
 LINK_ACTS = [Act("flip", "data link", 6, 0), Act("duplicate", "data link", 2, 2.0),
              Act("stall", "data link", 2, 3.0), Act("cut", "data link", 2, 0),
              Act("stall", "control link", 2, 3.0), Act("cut", "control link", 2, 0)]
@@ -71,11 +64,6 @@ GRACE_MIN_S, GRACE_MAX_S = 0.5, 1.0
 # shard or the coordinator is back.
 WORKER_BAR_S, SERVER_BAR_S = GRACE_MAX_S + 1, 5
 HEARTBEAT_TIMEOUT_S = 5
-# A node that loses a rank may have posted a part of a round. Where the others are just coming back they fill its other
-# part, after WorkerCoreOptions::fill_patience.
-FILL_S = 2
-# Time within which a node has ended, from the act on a rank.
-NODE_BARS_S = {"kill": NODE_END_S, "freeze": HEARTBEAT_TIMEOUT_S + NODE_END_S}
 
 
 def configuration(options, rounds, text):
@@ -90,8 +78,6 @@ def configuration(options, rounds, text):
                     "grace_min_s": GRACE_MIN_S, "grace_max_s": GRACE_MAX_S, "state_rounds": 8,
                     "snapshot_rounds": 50, "checkpoint_rounds": 1},
     }
-    if options.ranks > 1:
-        tree["train"]["micro_batches"] = max(OTHER_RANKS)
     if options.secured:
         tree["security"] = {"mode": "on"}
     if options.mode == "integer":
@@ -177,10 +163,8 @@ class Chaos:
 
     def __init__(self, cluster, progress, rng, options):
         self.cluster, self.progress, self.rng = cluster, progress, rng
-        self.interval, self.ranks = options.interval, options.ranks
+        self.interval = options.interval
         self.acts = [] if options.spare_processes else list(ACTS)
-        if options.ranks > 1 and self.acts:
-            self.acts = RANK_ACTS + [act for act in ACTS if act.whom != "worker"]
         if options.links:
             self.acts += LINK_ACTS + (SECURED_LINK_ACTS if options.secured else [])
         self.counts = collections.Counter()
@@ -189,11 +173,9 @@ class Chaos:
         self.next = None
         self.without_target_s = 0  # for which the act that was due had none
         self.deck = []  # shuffled acts, each as often as its count
-        self.starts = collections.Counter()  # of nodes that came back, by ranks
-        self.node_ends = {what: [] for what in NODE_BARS_S}  # seconds from an act to the node's own end
 
     def away(self):
-        return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen", "broken") or
+        return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen") or
                 (worker.lives > 1 or worker.name in self.touched()) and
                 self.progress.last[worker.name] < worker.up_since and
                 now() < worker.up_since + RECOVERING_S or self._has_harmed_link(worker)]
@@ -213,7 +195,6 @@ class Chaos:
             if process.due is None or not everybody and now() < process.due:
                 continue
             if process.state == "down":
-                self._choose_ranks(process)
                 process.start()
             elif process.state == "frozen":
                 process.thaw()
@@ -222,29 +203,6 @@ class Chaos:
                 if name == process.name and end is None:
                     self.events[i] = (begin, now(), kind, name)
                     break
-
-    def _choose_ranks(self, process):
-        if self.ranks > 1 and process in self.cluster.workers:
-            ranks = self.rng.choice([self.ranks] * len(OTHER_RANKS) + OTHER_RANKS)
-            process.set("--ranks", ranks)
-            self.starts[ranks] += 1
-
-    def node_ended(self, worker):
-        """The worker lacked a rank, and is started again."""
-        what, when = worker.harmed
-        self.node_ends[what].append(now() - when)
-        worker.state, worker.due = "down", now() + self.rng.uniform(0.05, 1.0)
-        if not any(name == worker.name and end is None for _, end, _, name in self.events):
-            self.events.append((now(), None, "worker", worker.name))
-
-    def check_nodes(self):
-        """A node without a rank ends."""
-        for worker in self.cluster.workers:
-            if worker.state != "broken" and not (worker.state == "frozen" and worker.harmed and not worker.froze_first):
-                continue
-            what, when = worker.harmed
-            if now() > when + NODE_BARS_S[what] + STALL_S:
-                raise Failure(f"{worker.name} has not ended in {now() - when:.0f} s after the {what} of a rank")
 
     def act(self):
         if not self.acts:
@@ -267,12 +225,9 @@ class Chaos:
         if act.whom.endswith("link"):
             return self._harm(act, target)
         due = now() + self.rng.uniform(0.05, act.seconds)
-        if act.whom == "rank":
-            (target.kill_rank if act.what == "kill" else target.freeze_rank)(self.rng)
-        else:
-            (target.kill if act.what == "kill" else target.freeze)()
-        target.due = None if target.state == "broken" else due
-        self.events.append((now(), None, "worker" if act.whom == "rank" else act.whom, target.name))
+        (target.kill if act.what == "kill" else target.freeze)()
+        target.due = due
+        self.events.append((now(), None, act.whom, target.name))
 
     def _harm(self, act, target):
         seconds = self.rng.uniform(0.05, act.seconds) if act.seconds else 0
@@ -285,10 +240,10 @@ class Chaos:
     def _targets(self, act):
         """The present targets: acts leave all but two of the workers, and all shards."""
         away = self.away()
-        group = {"worker": self.cluster.workers, "rank": self.cluster.workers, "shard": self.cluster.shards,
+        group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
                  "coordinator": [self.cluster.coordinator], "data link": self.cluster.workers,
                  "control link": self.cluster.workers + self.cluster.shards}[act.whom]
-        if act.whom in ("worker", "rank", "data link", "control link") and len(away) >= AWAY_MAX:
+        if act.whom in ("worker", "data link", "control link") and len(away) >= AWAY_MAX:
             return []
         if act.whom == "shard" and any(shard.state != "up" for shard in group):
             return []
@@ -330,7 +285,7 @@ def run_once(options, folder, rounds, chaos_seconds, rng):
 
     def worker_command(name):
         command = [binary, "--config", folder / "config.yaml", "--name", name, "--state-dir",
-                   folder / "state" / name, "--ranks", options.ranks]
+                   folder / "state" / name]
         return command + (["--run-folder", folder, "--step-ms", options.step_ms] if integer else
                           ["--run-dir", folder, "--threads", 1])
 
@@ -364,11 +319,7 @@ def watch(cluster, progress, chaos, chaos_seconds, end_s):
         if progress.newest >= 0 and began is None:
             began = now()
         for process in cluster.all():
-            if process.look() != "ended" or process.status == 0 or came_too_late(process):
-                continue
-            if process in cluster.workers and process.has_ended_for_a_rank():
-                chaos.node_ended(process)
-            else:
+            if process.look() == "ended" and process.status != 0 and not came_too_late(process):
                 raise Failure(f"{process.name} ended with {process.status}: {process.last_words()}")
         ended = [worker for worker in cluster.workers if worker.state == "ended"]
         if peace is None and (ended or began is not None and now() > began + chaos_seconds):
@@ -376,7 +327,6 @@ def watch(cluster, progress, chaos, chaos_seconds, end_s):
             if cluster.proxies is not None:
                 cluster.proxies.heal()
         chaos.come_back(everybody=peace is not None)
-        chaos.check_nodes()
         if peace is None:
             if began is not None:
                 chaos.act()
@@ -456,18 +406,17 @@ def report(options, summary, progress, chaos, good):
         wrong.append("no round was finished under chaos")
     if not summary["replicas_equal"]:
         wrong.append("replicas differ at the end")
-    wrong += report_links(options, progress, chaos) + report_nodes(options, chaos)
+    wrong += report_links(options, progress, chaos)
     if not progress.has_journals:
         return wrong  # the coordinator's records come with its restarts, and do not show pauses
     longest = pauses(progress, chaos, chaos.began, chaos.ended)
     print("chaos: longest pause: " + "; ".join(
         f"{kind} {pause:.2f} s (at {when:.0f} s)" for kind, (pause, when) in longest.items()))
-    worker_bar_s = WORKER_BAR_S + (FILL_S if options.ranks > 1 else 0)
-    print(f"chaos: bars: after a worker {worker_bar_s:.1f} s (grace {GRACE_MIN_S} to "
+    print(f"chaos: bars: after a worker {WORKER_BAR_S:.1f} s (grace {GRACE_MIN_S} to "
           f"{GRACE_MAX_S} s), after a server is back {SERVER_BAR_S:.1f} s")
     if options.bars:
         for kind in ("worker", "link"):
-            if longest[kind][0] > worker_bar_s:
+            if longest[kind][0] > WORKER_BAR_S:
                 wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
         for kind in ("shard", "coordinator"):
             if longest[kind][0] > SERVER_BAR_S:
@@ -521,19 +470,6 @@ def report_links(options, progress, chaos):
     return wrong
 
 
-def report_nodes(options, chaos):
-    """The ends of nodes that lacked a rank, and what they came back with."""
-    if options.ranks == 1:
-        return []
-    for what, ends in chaos.node_ends.items():
-        print(f"chaos: nodes that ended by themselves after the {what} of a rank: {len(ends)}, after "
-              f"{max(ends, default=0):.1f} s at most (bar {NODE_BARS_S[what]} s)")
-    print("chaos: nodes that came back: " +
-          ", ".join(f"{count} with {ranks}" for ranks, count in sorted(chaos.starts.items())))
-    return [f"a node ended {max(ends):.1f} s after the {what} of a rank" for what, ends in chaos.node_ends.items()
-            if options.bars and max(ends, default=0) > NODE_BARS_S[what]]
-
-
 def quiet_loss(options, folder, rounds):
     cluster, _, _ = run_once(options, folder, rounds, 0, random.Random(0))
     return write_summary(cluster)["validation_loss"]
@@ -547,7 +483,6 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--ranks", type=int, default=1, help="processes of a worker at first")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between disturbances")
     parser.add_argument("--step-ms", type=int, default=100, help="of an integer worker's step")
     parser.add_argument("--links", action="store_true", help="damage links beside processes")

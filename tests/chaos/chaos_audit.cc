@@ -5,8 +5,7 @@
 //   config.yaml                the run's configuration
 //   archive/shard-N/           all log files of shard N
 //   state/shard-N/snap/        its snapshots
-//   final/NAME/checkpoint      worker NAME's last state if it ended well, with its parts beside it
-//                              if it was a node; else
+//   final/NAME/checkpoint      worker NAME's last state if it ended well, else
 //   state/NAME/checkpoint      likewise
 //   final/NAME/anchor          its last replica, fp32
 //   journal/NAME               its log of events, a line each (journal.h)
@@ -102,14 +101,6 @@ absl::StatusOr<std::vector<float>> ReadFloats(FileSystem& files, const std::stri
   return std::vector<float>(begin, begin + whole.size() / sizeof(float));
 }
 
-// The checkpoint in a folder, of all ranks.
-absl::StatusOr<Checkpoint> ReadNode(FileSystem& files, const std::string& folder,
-                                    const Layout& layout) {
-  LONGWAVE_ASSIGN_OR_RETURN(Checkpoint first,
-                            ReadCheckpoint(files, folder + "/checkpoint", ShapeOf(layout)));
-  return ReadPart(files, folder, std::move(first), layout, NodeRank{});
-}
-
 absl::StatusOr<uint64_t> Audit(const std::string& run) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(run + "/config.yaml"));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
@@ -160,7 +151,8 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
       problems.push_back(absl::StrCat(name, ": has no checkpoint"));
       ++all.problem_count;
     } else {
-      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ReadNode(*files, folder, layout));
+      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                                ReadCheckpoint(*files, folder + "/checkpoint", ShapeOf(layout)));
       LONGWAVE_ASSIGN_OR_RETURN(const uint64_t steps,
                                 books.CheckWorker(checkpoint.worker, checkpoint, journal.posted));
       std::printf("audit: %s: %llu steps, each sent or kept once (%s)\n", name.c_str(),

@@ -1,11 +1,9 @@
 """Processes of a run that are killed, frozen and started again at will, and the folder that they leave."""
 
-import contextlib
 import ctypes
 import json
 import os
 import pathlib
-import re
 import select
 import signal
 import subprocess
@@ -16,15 +14,11 @@ from proxy import owner_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import held_ports  # noqa: E402
-from processes import children_of  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 READY_S = 60
 STOP_S = 30
-# How long a node that lacks a rank waits for its other ranks' ends (worker/node/node_processes.cc), and the rest of its
-# own end.
-NODE_END_S = 2 + 1
 CONTROL = "control"  # the other end of a link to the coordinator
 
 
@@ -75,13 +69,10 @@ class Process:
         return self.command[self.command.index(option) + 1]
 
     def signal(self, number):
-        os.killpg(self.popen.pid, number)  # all ranks of a node
+        os.killpg(self.popen.pid, number)
 
     def kill(self):
         self.signal(signal.SIGKILL)
-        self._has_been_killed()
-
-    def _has_been_killed(self):
         self.popen.wait()
         self.popen.stdout.close()
         self.state = "down"
@@ -122,50 +113,6 @@ class Process:
         return (errors or lines or ["nothing"])[-1]
 
 
-class Worker(Process):
-    """A worker of one rank or several, which come and go as one. A further state: broken, without a rank that was
-    killed, until the others have ended."""
-
-    LACKS_A_RANK = re.compile(r"error: \S+: node: (a rank|rank [0-9, ]+) has (ended|not come within) ?")
-
-    def start(self):
-        super().start()
-        self.harmed = None  # what was done to a rank in this life, and when
-        self.froze_first = False
-
-    def kill_rank(self, rng):
-        rank = self._harm_rank("kill", signal.SIGKILL, rng)
-        if rank == self.popen.pid:
-            self._has_been_killed()  # and the kernel kills the others
-        else:
-            self.state = "broken"
-
-    def freeze_rank(self, rng):
-        self.froze_first = self._harm_rank("freeze", signal.SIGSTOP, rng) == self.popen.pid
-        self.state = "frozen"
-
-    def _harm_rank(self, what, number, rng):
-        rank = rng.choice(self.pids())
-        self.harmed = (what, now())
-        with contextlib.suppress(ProcessLookupError):  # at the end of the run
-            os.kill(rank, number)
-        return rank
-
-    def pids(self):
-        return [self.popen.pid, *children_of(self.popen.pid)]
-
-    def thaw(self):
-        super().thaw()
-        # A node whose first rank was frozen cannot end before.
-        if self.froze_first:
-            self.harmed = ("freeze", now())
-
-    def has_ended_for_a_rank(self):
-        """As a node does that lacks a rank, to be started again."""
-        return (self.harmed is not None and self.status == 1 and
-                self.LACKS_A_RANK.match(self.last_words()) is not None)
-
-
 class Cluster:
     """Coordinator, shards and workers over one run folder. proxies: on every link, where they are given.
     secured: each process has a certificate, of the authority that the coordinator makes."""
@@ -181,8 +128,8 @@ class Cluster:
         self.coordinator = self._server("coordinator", "--run-dir", folder, "--listen", places[0])
         self.shards = [self._server("shard", "--shard", i, "--listen", f"tcp://{places[1 + i]}",
                                     number=i) for i in range(shards)]
-        self.workers = [Worker(f"worker-{i}", worker_command(f"worker-{i}"),
-                               folder / "logs" / f"worker-{i}.log") for i in range(workers)]
+        self.workers = [Process(f"worker-{i}", worker_command(f"worker-{i}"),
+                                folder / "logs" / f"worker-{i}.log") for i in range(workers)]
         self.linked = {shard.name: set() for shard in self.shards}
 
     def _server(self, role, *arguments, number=None):

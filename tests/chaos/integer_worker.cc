@@ -1,15 +1,14 @@
 // A worker of the chaos test: the real member of a run around a model whose steps move it by known
-// integers (integer_signal.h). β is 1, so the unsent part stays whole. A node's rank steps the
-// elements that it owns.
+// integers (integer_signal.h). β is 1, so the unsent part stays whole.
 //
 //   integer_worker --config FILE --name NAME --coordinator ADDRESS --state-dir DIR --run-folder DIR
 //   integer_worker --config FILE --write-initial FILE
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,20 +22,16 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
-#include "common/layout/segment_elements.h"
 #include "common/log/log.h"
 #include "kernels/ops.h"
 #include "server/store/posix_file_system.h"
 #include "tests/chaos/integer_signal.h"
 #include "tests/chaos/journal.h"
-#include "worker/checkpoint/checkpoint_parts.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/member/member.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
-#include "worker/models/node_tensors.h"
-#include "worker/ranks.h"
-#include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
 #include "worker/weights/safetensors.h"
 
@@ -51,15 +46,7 @@ struct Flags {
   std::string run_folder;
   std::string write_initial;
   int step_ms = 0;
-  uint32_t ranks = 1;
-  std::string node_place;            // of a rank above 0, as rank 0 gives it
-  std::vector<std::string> command;  // of this process, for other ranks
 };
-
-// The model has no LibTorch, in which c10d is.
-absl::StatusOr<std::unique_ptr<Collective>> NoGloo(NodeLink&, absl::Duration) {
-  return absl::UnimplementedError("train.collectives: got gloo, wanted memory");
-}
 
 struct Model {
   Manifest manifest;
@@ -74,22 +61,16 @@ absl::StatusOr<Model> ModelOf(const RunConfig& config) {
 }
 
 absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(
-      RunConfig config, LoadConfig(flags.config_path, {absl::StrCat("train.ranks=", flags.ranks)}));
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(flags.config_path));
   config.cluster.coordinator = flags.coordinator;
   return config;
 }
 
-// The loop of a rank, or of the only device. A step subtracts SignalOf from the parameters.
+// A step subtracts SignalOf from the parameters.
 class IntegerLoop final : public TrainingLoop {
  public:
-  // tensors: null for one device.
-  IntegerLoop(const Flags& flags, const Model& model, NodeTensors* tensors, Journal* journal)
-      : flags_(flags),
-        model_(model),
-        tensors_(tensors),
-        journal_(journal),
-        theta_(model.layout.parameter_count()) {}
+  IntegerLoop(const Flags& flags, const Model& model, Journal* journal)
+      : flags_(flags), model_(model), journal_(journal), theta_(model.layout.parameter_count()) {}
 
   absl::Status Train(MemberPlace& place) {
     LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
@@ -100,36 +81,25 @@ class IntegerLoop final : public TrainingLoop {
     if (parts_.worker >= kSignalWorkersMax) {
       return absl::InvalidArgumentError("more workers than have exact means");
     }
-    if (is_first()) {
-      const auto last =
-          ReadLastCheckpoint(*parts_.folder->files(), parts_.folder->path(), parts_.run,
-                             parts_.name, parts_.worker, ShapeOf(model_.layout));
-      if (last.ok() && last->has_value() && (*last)->stale) journal_->Say("dropped");
-    }
+    const auto last = ReadLastCheckpoint(*parts_.folder->files(), parts_.folder->path(), parts_.run,
+                                         parts_.name, parts_.worker, ShapeOf(model_.layout));
+    if (last.ok() && last->has_value() && (*last)->stale) journal_->Say("dropped");
     parts_.loop = this;
     TrainingMember member(parts_);
-    owned_ = FragmentElements(model_.layout, 0, 1, member.owned());
     LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
     while (trains) {
       absl::SleepFor(absl::Milliseconds(flags_.step_ms));  // stands for a model's computation
-      for (const auto& [begin, end] : owned_) {
-        for (uint64_t i = begin; i < end; ++i)
-          theta_[i] -= static_cast<float>(SignalOf(parts_.worker, member.step(), i));
-      }
-      // The weight is the node's, not each rank's.
-      LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(is_first() ? kSignalWeight : 0, 0));
+      for (uint64_t i = 0; i < theta_.size(); ++i)
+        theta_[i] -= static_cast<float>(SignalOf(parts_.worker, member.step(), i));
+      LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(kSignalWeight, 0));
     }
     return WriteEnd();
   }
 
  private:
-  bool is_first() const { return parts_.node == nullptr || parts_.node->rank().rank == 0; }
-
   absl::Status EndRound(RoundReport* report) override {
-    if (is_first()) {
-      journal_->Say(absl::StrCat("round ", report->round, " ",
-                                 absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
-    }
+    journal_->Say(absl::StrCat("round ", report->round, " ",
+                               absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
     return absl::OkStatus();
   }
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override {
@@ -137,82 +107,53 @@ class IntegerLoop final : public TrainingLoop {
     if (!writes_weights) return report;
     report.validation_loss = 0;
     report.model_file = absl::StrCat(flags_.run_folder, "/model.safetensors");
-    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> anchor, Anchor());
-    if (!is_first()) return report;
-    LONGWAVE_RETURN_IF_ERROR(
-        WriteSafetensors(report.model_file, model_.manifest, model_.layout, anchor.data(), {}));
+    LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(report.model_file, model_.manifest, model_.layout,
+                                              parts_.pipeline->anchor(), {}));
     return report;
   }
 
-  // The whole replica, of all ranks' elements. All ranks call.
-  absl::StatusOr<std::vector<float>> Anchor() {
-    std::vector<float> anchor(theta_.size());
-    for (const auto& [begin, end] : owned_)
-      std::copy(parts_.pipeline->anchor() + begin, parts_.pipeline->anchor() + end,
-                anchor.begin() + static_cast<ptrdiff_t>(begin));
-    if (tensors_ != nullptr)
-      LONGWAVE_RETURN_IF_ERROR(Spread(*tensors_, owned_, anchor.size(), anchor.data()));
-    return anchor;
-  }
-
-  // Writes the worker's state at its end for the audit. No posted push is unsettled then. Each rank
-  // writes its part of the checkpoint, and rank 0 the whole replica and, last, its own part.
+  // Writes the worker's state at its end for the audit. No posted push is unsettled then.
   absl::Status WriteEnd() {
     Checkpoint end{.run = parts_.run,
                    .layout_hash = model_.layout.hash(),
                    .name = flags_.name,
                    .worker = parts_.worker,
                    .step = parts_.config->run.steps};
-    if (parts_.node != nullptr) {
-      end.node = parts_.node->rank();
-      end.write = 1;
-    }
-    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> anchor, Anchor());
     LONGWAVE_ASSIGN_OR_RETURN(end.momentum, parts_.pipeline->ExportMomentum());
     end.accounted = parts_.pipeline->Accounted();
     const std::string folder = absl::StrCat(flags_.run_folder, "/final/", flags_.name);
     std::filesystem::create_directories(folder);
     const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-    const absl::Status written =
-        is_first() ? Publish(*files, folder, "anchor", {{std::as_bytes(std::span(anchor))}})
-                   : WriteCheckpointPart(*files, folder, end);
-    const absl::Status all = parts_.node == nullptr ? written : parts_.node->Agree(written);
-    if (!all.ok() || !is_first()) return all;
+    const std::span<const float> anchor(parts_.pipeline->anchor(), theta_.size());
+    LONGWAVE_RETURN_IF_ERROR(Publish(*files, folder, "anchor", {{std::as_bytes(anchor)}}));
     LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));
     return Publish(*files, folder, "checkpoint", encoded.pieces);
   }
 
   const Flags& flags_;
   const Model& model_;
-  NodeTensors* const tensors_;
   Journal* const journal_;
   std::vector<float> theta_;
-  std::vector<ElementRange> owned_;
   MemberParts parts_;
 };
 
-absl::Status RunWorker(const Flags& flags, StopSignal* stop, uint32_t* rank) {
+absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   if (!flags.write_initial.empty()) {
     LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(flags.config_path));
     LONGWAVE_ASSIGN_OR_RETURN(const Model model, ModelOf(config));
     const std::vector<float> zeros(model.layout.parameter_count());
     return WriteSafetensors(flags.write_initial, model.manifest, model.layout, zeros.data(), {});
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const Ranks ranks, Ranks::Open(flags.node_place, flags.command,
-                                                           [&] { return LoadRunConfig(flags); }));
-  *rank = ranks.rank();
-  if (*rank > 0) SetLogProcess(absl::StrCat(flags.name, "/", *rank));
-  LONGWAVE_ASSIGN_OR_RETURN(const Model model, ModelOf(ranks.config()));
-  // All ranks append to one journal.
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const Model model, ModelOf(config));
   Journal journal(absl::StrCat(flags.run_folder, "/journal/", flags.name));
   journal.Say("begin");
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<MemberPlace> place,
-      MemberPlace::Open({.config = ranks.config(),
+      MemberPlace::Open({.config = config,
                          .name = flags.name,
                          .state_dir = flags.state_dir,
                          .manifest = model.manifest,
-                         .link = ranks.link(),
                          .wrap_exchange =
                              [&](std::unique_ptr<Exchange> exchange) {
                                return std::make_unique<JournalingExchange>(std::move(exchange),
@@ -226,17 +167,11 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, uint32_t* rank) {
   LONGWAVE_RETURN_IF_ERROR(worker.status());
   std::printf("ready %u\n", *worker);
   std::fflush(stdout);
-  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<NodeTensors> tensors,
-      ranks.OpenTensors(&model.layout, ops, Exec{}, /*metrics=*/nullptr, NoGloo));
-  return place->End(IntegerLoop(flags, model, tensors.get(), &journal).Train(*place));
+  return place->End(IntegerLoop(flags, model, &journal).Train(*place));
 }
 
 int Main(int argc, char** argv) {
   Flags flags;
-  flags.command.assign(argv, argv + argc);
-  flags.command[0] = "/proc/self/exe";
   CLI::App app("A worker of the chaos test, whose model is made of integers");
   app.add_option("--config", flags.config_path)->required();
   app.add_option("--name", flags.name);
@@ -245,17 +180,13 @@ int Main(int argc, char** argv) {
   app.add_option("--run-folder", flags.run_folder);
   app.add_option("--step-ms", flags.step_ms);
   app.add_option("--write-initial", flags.write_initial);
-  app.add_option("--ranks", flags.ranks);
-  app.add_option("--node-place", flags.node_place);  // for ranks above 0
   CLI11_PARSE(app, argc, argv);
   SetLogProcess(flags.name);
   StopSignal stop;
   const Termination termination(
       {.grace = absl::Seconds(3), .on_signal = [&stop] { stop.Request(); }, .on_overdue = [] {}});
-  uint32_t rank = 0;
-  const absl::Status status = RunWorker(flags, &stop, &rank);
+  const absl::Status status = RunWorker(flags, &stop);
   if (status.ok()) return 0;
-  if (!ReportsError(rank, status)) return 1;
   std::fprintf(stderr, "error: %s: %s\n", flags.name.c_str(),
                std::string(status.message()).c_str());
   return 1;

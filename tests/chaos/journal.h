@@ -18,8 +18,8 @@
 
 namespace longwave {
 
-// The log of a chaos test's worker, a line for each event, in a file that outlives the worker and
-// to which all ranks of a node append:
+// The log of a chaos test's worker, a line for each event, in a file that outlives the
+// worker:
 //   begin              a process begins
 //   post ROUND         a push of a round with a step is about to be posted
 //   round ROUND NS     a round is finished, at this time of the monotonic clock

@@ -33,7 +33,7 @@ stand_in() {
 }
 has_flags() {
   local flag
-  for flag in $(grep -v '^ *#' "$1" | grep -o -- '--\(state-dir\|token-file\|token\|name\|data\|threads\|ranks\|device\|set\)\b' | sort -u); do
+  for flag in $(grep -v '^ *#' "$1" | grep -o -- '--\(state-dir\|token-file\|token\|name\|data\|threads\|device\|set\)\b' | sort -u); do
     "$programs/longwave" join --help | grep -q -- "$flag\b" || { echo "longwave join has no $flag"; return 1; }
   done
 }
@@ -144,14 +144,14 @@ else
   for task in 0 1 2; do
     check "task $task has a name and a folder of its own" grep -qx "longwave join c:7070 --name slurm-$task --state-dir $work/home/.longwave/slurm/slurm-$task --data /text --threads 8 --token-file /token --device cpu" "$work/calls"
   done
-  is_a_node() { # nodes, tasks, and the ranks and threads of each
-    local of=$1 tasks=$2 wanted=$3
-    rm "$work/calls"
-    run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text SLURM_NNODES="$of" SLURM_NTASKS="$tasks" SLURM_GPUS_ON_NODE=3 &&
-      [ "$(grep -c -- "^longwave join .* $wanted\$" "$work/calls")" = 3 ]
+  refuses_gpus() { # as Slurm has their number
+    rm -f "$work/calls"
+    ! run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text SLURM_GPUS_PER_TASK="$1" 2>"$work/said" &&
+      grep -q "got $1 GPUs a task, wanted 1 and more tasks, or a Python loop under torchrun" "$work/said" && ! grep ^srun "$work/calls"
   }
-  check 'a task that has its node alone has a rank a GPU' is_a_node 3 3 '--threads 3 --ranks 3'
-  check 'a task that shares its node has one GPU' is_a_node 1 3 '--threads 8'
+  check 'a task of several GPUs is refused' refuses_gpus 3
+  check 'also where it names their kind' refuses_gpus a100:2
+  check 'a task of one GPU joins' run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text SLURM_GPUS_PER_TASK=a100:1
   # The command of docs/python.md for a loop of one's own.
   sed -n "/^    srun bash/,/train.py'$/s/^    //p" docs/python.md >"$work/torchrun.sh"
   # shellcheck disable=SC2016

@@ -32,11 +32,10 @@ in_background "$programs/longwave-server" --role=shard --shard=0 --config "$work
 servers+=($!)
 (umask 077 && "$programs/longwave" token create "$address" --security "$operator" --uses 2 >"$work/real/token")
 
-# No GPU here, and no eight cores a task; everything else is the script's. Each task is a node of two ranks, all of which
-# Slurm signals.
+# No GPU here, and no eight cores a task; everything else is the script's.
 give_the_job() {
   job=$(LONGWAVE_COORDINATOR=$address LONGWAVE_DATA=$work/real/text LONGWAVE_TOKEN_FILE=$work/real/token \
-    LONGWAVE_STATE=$work/real/workers LONGWAVE_OPTIONS='--device cpu --ranks 2 --set train.micro_batches=2' sbatch --parsable --chdir "$work/real" \
+    LONGWAVE_STATE=$work/real/workers LONGWAVE_OPTIONS='--device cpu' sbatch --parsable --chdir "$work/real" \
     --ntasks 2 --gpus-per-task 0 --cpus-per-task 1 --output "$work/real/job.log" "$home/share/longwave-worker.sbatch")
   [ -n "$job" ]
 }

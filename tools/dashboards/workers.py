@@ -52,12 +52,8 @@ def dashboard():
               [target(s("worker_ranks"), "{{worker}}")], low=0, width=8),
         lines("Meetings of ranks", "Mean time of a meeting of a node's ranks, after every step and while it waits: their link, "
               "and the wait for the last of them. Far below a millisecond is usual; much more, where steps are slow as well, "
-              "is a link or a rank that is slow (`longwave doctor --ranks` measures the link alone).",
+              "is a link or a rank that is slow.",
               [target(mean(s("worker_meeting_seconds"), "worker"), "{{worker}}")], unit="s", low=0, width=8),
-        lines("Tensors between ranks", "Share of the time in which each node of `longwave-worker` moved gradients and weights "
-              "between its ranks. Loops of one's own move them themselves, and show nothing here.",
-              [target(rate(s("worker_node_tensors_seconds_total")), "{{worker}}")],
-              unit="percentunit", limits=(GREEN, (0.25, YELLOW), (0.5, RED)), low=0, width=8),
         row("Their machines"),
         lines("GPU memory", "Memory of each worker's GPUs that is in use, by anybody. Workers on CPUs have "
               "none.", [target(s("worker_gpu_memory_bytes", 'state="used"'), "{{worker}}")],

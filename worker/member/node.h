@@ -75,11 +75,6 @@ class Node final : public Exchange, public ControlPlane {
   // OK if all ranks have it.
   absl::Status Agree(const absl::Status& mine) { return Agree(mine, patience_); }
   absl::Status Agree(const absl::Status& mine, absl::Duration patience);
-  // Called between the parts of a long computation: all ranks hear of a stop at the same one. An
-  // error ends all of them.
-  absl::Status Hear(const absl::Status& mine) {
-    return Meet(Message(Meeting::kAgree, mine)).status();
-  }
   // The sums of the ranks' tokens and figures (as many at each), and their mean loss.
   struct Step {
     uint64_t tokens = 0;

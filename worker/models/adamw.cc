@@ -1,7 +1,6 @@
 #include "worker/models/adamw.h"
 
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "common/base/errors.h"
@@ -30,34 +29,27 @@ absl::Status StepRanges(const KernelOps& ops, const Exec& exec,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-Shares::Shares(const std::vector<ParameterRange>& of, const NodeTensors* node) {
-  for (const ParameterRange& range : of) {
-    whole.push_back({range.begin, range.begin + range.count});
-    const std::span<const ElementRange> last(&whole.back(), 1);
-    const std::vector<ElementRange> parts =
-        node == nullptr ? std::vector(last.begin(), last.end()) : Intersection(last, node->owned());
-    for (const auto& [begin, end] : parts) {
-      ranges.push_back({.begin = begin, .count = end - begin, .decays = range.decays});
-      elements.push_back({begin, end});
-      count += end - begin;
-    }
-  }
+uint64_t CountOf(const std::vector<ParameterRange>& ranges) {
+  uint64_t count = 0;
+  for (const ParameterRange& range : ranges) count += range.count;
+  return count;
 }
 
+}  // namespace
+
 absl::StatusOr<AdamW> AdamW::Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-                                    std::vector<ParameterRange> ranges, const NodeTensors* node) {
-  AdamW optimizer(options, ops, exec, Shares(ranges, node));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.shares_.count));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, optimizer.shares_.count));
+                                    std::vector<ParameterRange> ranges) {
+  const uint64_t count = CountOf(ranges);
+  AdamW optimizer(options, ops, exec, std::move(ranges));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, count));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, count));
   return optimizer;
 }
 
 absl::Status AdamW::Step(const float* gradient, double learning_rate, float* theta) {
   powers_[0] *= options_.beta1;
   powers_[1] *= options_.beta2;
-  return StepRanges(*ops_, exec_, shares_.ranges,
+  return StepRanges(*ops_, exec_, ranges_,
                     static_cast<float>(1 - learning_rate * options_.weight_decay),
                     {.gradient = gradient,
                      .m = m_.get(),
@@ -73,8 +65,8 @@ absl::Status AdamW::Step(const float* gradient, double learning_rate, float* the
 }
 
 std::vector<StateArray> AdamW::State() {
-  return {{"adamw.m", m_.get(), shares_.count * sizeof(float), shares_.whole},
-          {"adamw.v", v_.get(), shares_.count * sizeof(float), shares_.whole},
+  return {{"adamw.m", m_.get(), CountOf(ranges_) * sizeof(float)},
+          {"adamw.v", v_.get(), CountOf(ranges_) * sizeof(float)},
           {"adamw.powers", powers_.data(), sizeof(powers_)}};
 }
 
@@ -87,17 +79,16 @@ absl::Status AdamW::CheckState() const {
 }
 
 absl::StatusOr<Sgd> Sgd::Create(double momentum, double weight_decay, const KernelOps* ops,
-                                Exec exec, std::vector<ParameterRange> ranges,
-                                const NodeTensors* node) {
-  Sgd optimizer(momentum, weight_decay, ops, exec, Shares(ranges, node));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.shares_.count));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.zeros_, DeviceFloats::Create(ops, optimizer.shares_.count));
+                                Exec exec, std::vector<ParameterRange> ranges) {
+  const uint64_t count = CountOf(ranges);
+  Sgd optimizer(momentum, weight_decay, ops, exec, std::move(ranges));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, count));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.zeros_, DeviceFloats::Create(ops, count));
   return optimizer;
 }
 
 absl::Status Sgd::Step(const float* gradient, double learning_rate, float* theta) {
-  return StepRanges(*ops_, exec_, shares_.ranges,
-                    static_cast<float>(1 - learning_rate * weight_decay_),
+  return StepRanges(*ops_, exec_, ranges_, static_cast<float>(1 - learning_rate * weight_decay_),
                     {.gradient = gradient,
                      .m = m_.get(),
                      .v = zeros_.get(),
@@ -112,7 +103,7 @@ absl::Status Sgd::Step(const float* gradient, double learning_rate, float* theta
 }
 
 std::vector<StateArray> Sgd::State() {
-  return {{"sgd.momentum", m_.get(), shares_.count * sizeof(float), shares_.whole}};
+  return {{"sgd.momentum", m_.get(), CountOf(ranges_) * sizeof(float)}};
 }
 
 absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,

@@ -11,7 +11,6 @@
 #include "kernels/device_floats.h"
 #include "kernels/ops.h"
 #include "worker/models/inner_optimizer.h"
-#include "worker/models/node_tensors.h"
 
 namespace longwave {
 
@@ -22,43 +21,30 @@ struct AdamWOptions {
   double weight_decay = 0;
 };
 
-// The parameters of an optimizer at this rank: those of its ranges that the rank owns.
-struct Shares {
-  // node: null for a single device, which owns all.
-  Shares(const std::vector<ParameterRange>& of, const NodeTensors* node);
-
-  std::vector<ElementRange> whole;  // of all ranks
-  std::vector<ParameterRange> ranges;
-  std::vector<ElementRange> elements;  // of `ranges`
-  uint64_t count = 0;                  // likewise
-};
-
 // AdamW over ranges of a flat array in a backend's memory, in one pass. The arithmetic is
 // AdamWArgs's, so equal inputs give equal bits on every machine, GPU or not. Source: Loshchilov &
 // Hutter 2019 (arXiv 1711.05101).
 class AdamW final : public InnerOptimizer {
  public:
-  // Parameters outside of the ranges, which ascend, do not change; at a rank of `node` only those
-  // that the rank owns do. ResourceExhausted: no memory for the moments. `ops` outlives the
-  // optimizer.
+  // Parameters outside of the ranges do not change. ResourceExhausted: no memory for the moments.
+  // `ops` outlives the optimizer.
   static absl::StatusOr<AdamW> Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-                                      std::vector<ParameterRange> ranges,
-                                      const NodeTensors* node = nullptr);
+                                      std::vector<ParameterRange> ranges);
 
   absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
-  std::vector<ElementRange> stepped() const override { return shares_.elements; }
   // adamw.m and adamw.v, f32 a parameter of the ranges, and adamw.powers, two f64.
   std::vector<StateArray> State() override;
   absl::Status CheckState() const override;
 
  private:
-  AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, Shares shares)
-      : options_(options), ops_(ops), exec_(exec), shares_(std::move(shares)) {}
+  AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec,
+        std::vector<ParameterRange> ranges)
+      : options_(options), ops_(ops), exec_(exec), ranges_(std::move(ranges)) {}
 
   AdamWOptions options_;
   const KernelOps* ops_;
   Exec exec_;
-  Shares shares_;
+  std::vector<ParameterRange> ranges_;
   std::array<double, 2> powers_ = {1, 1};  // β₁ᵗ and β₂ᵗ after t steps
   DeviceFloats m_;                         // range after range
   DeviceFloats v_;
@@ -69,26 +55,25 @@ class AdamW final : public InnerOptimizer {
 class Sgd final : public InnerOptimizer {
  public:
   static absl::StatusOr<Sgd> Create(double momentum, double weight_decay, const KernelOps* ops,
-                                    Exec exec, std::vector<ParameterRange> ranges,
-                                    const NodeTensors* node = nullptr);
+                                    Exec exec, std::vector<ParameterRange> ranges);
 
   absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
-  std::vector<ElementRange> stepped() const override { return shares_.elements; }
   // sgd.momentum, f32 a parameter of the ranges.
   std::vector<StateArray> State() override;
 
  private:
-  Sgd(double momentum, double weight_decay, const KernelOps* ops, Exec exec, Shares shares)
+  Sgd(double momentum, double weight_decay, const KernelOps* ops, Exec exec,
+      std::vector<ParameterRange> ranges)
       : momentum_(momentum),
         weight_decay_(weight_decay),
         ops_(ops),
         exec_(exec),
-        shares_(std::move(shares)) {}
+        ranges_(std::move(ranges)) {}
 
   double momentum_, weight_decay_;
   const KernelOps* ops_;
   Exec exec_;
-  Shares shares_;
+  std::vector<ParameterRange> ranges_;
   DeviceFloats m_;
   DeviceFloats zeros_;
 };

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/layout/segment_elements.h"
 
 namespace longwave {
 
@@ -23,21 +22,15 @@ struct StateArray {
   const char* name = nullptr;
   void* data = nullptr;
   size_t bytes = 0;
-  // The elements of the flat array, ascending, that have a float in the array, in this order; at a
-  // rank of a node those of them that it owns. Empty: values that are the same at all ranks.
-  std::vector<ElementRange> elements = {};
 };
 
-// The optimizer of the steps between two syncs. The state belongs to this worker alone. In a node
-// each rank has the state of the elements that it owns (NodeTensors).
+// The optimizer of the steps between two syncs. The state belongs to this worker alone.
 class InnerOptimizer {
  public:
   virtual ~InnerOptimizer() = default;
 
   // Both arrays are flat in the layout's order, in the backend's memory. Enqueues and returns.
   virtual absl::Status Step(const float* gradient, double learning_rate, float* theta) = 0;
-  // The elements of θ that Step changes, ascending: in a node those that this rank steps for all.
-  virtual std::vector<ElementRange> stepped() const = 0;
 
   // The whole state, with the same names and sizes at any time. A caller may overwrite it to
   // restore another state.

@@ -77,11 +77,8 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
   if (sync.overlap > 0 && sync.blend > 0) ++floats_a_parameter;  // θ at the signal
   if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
-  // A rank of a node has its share of these, and as much as its share of the gradient for sums.
-  const double ranks = std::max(1u, config.train.ranks);
-  if (ranks > 1) ++floats_a_parameter;
-  need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count / ranks;
-  need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes / ranks;  // momentum
+  need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count;
+  need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes;  // momentum
   need.bytes += PayloadAndTableBytes(config, manifest);
   return need;
 }

@@ -23,7 +23,7 @@ MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
 // Memory of a whole worker: the replica's, the optimizer's two arrays, the momentum (padded to
 // whole tiles), the anchor of a pseudo-gradient, further arrays for an overlap, Nesterov's
 // velocity, a round's payloads and the tables over tiles. Computed from the manifest before any of
-// it, such as the table of tiles, exists. With train.ranks: of one rank.
+// it, such as the table of tiles, exists.
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest);
 
 // How many of the run's workers share this machine and its GPU: all if the coordinator's address is

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "kernels/device_floats.h"
 #include "worker/models/adamw.h"
-#include "worker/models/node_tensors.h"
 
 namespace longwave {
 
@@ -36,9 +35,6 @@ struct MuonMatrix {
   uint64_t count() const { return static_cast<uint64_t>(rows * columns); }
 };
 
-// The matrices that a rank of a node steps: all ranks have about the same number of operations.
-std::vector<MuonMatrix> MatricesOfRank(const std::vector<MuonMatrix>& matrices, NodeRank node);
-
 // Muon for matrices, AdamW for everything else:
 //   m ← μ·m + g
 //   θ ← θ·(1 − lr·wd) − lr·0.2·√max(rows, columns)·Orthogonalize(g + μ·m)
@@ -47,47 +43,38 @@ std::vector<MuonMatrix> MatricesOfRank(const std::vector<MuonMatrix>& matrices, 
 // 2502.16982) for the scale, Thérien et al. 2025 (arXiv 2505.23725) for its use between syncs.
 //
 // LibTorch's products have equal bits only on equal processors with equal threads. That matters
-// only where replicas step with merged gradients (`update: inner`), and among the ranks of a node.
-//
-// In a node each rank keeps the momentum of the elements that it owns, and gives it to the ranks
-// that step the matrices. These do so with the operations of a single device on whole matrices: in
-// LibTorch the rounding of an element depends on its place in the tensor.
+// only where replicas step with merged gradients (`update: inner`).
 class Muon final : public InnerOptimizer {
  public:
-  // `rest` steps the parameters outside of the matrices, which ascend. node: as `rest` has it.
-  // ResourceExhausted: no memory for the momentum.
+  // `rest` steps the parameters outside of the matrices. ResourceExhausted: no memory for the
+  // momentum.
   static absl::StatusOr<Muon> Create(const MuonOptions& options, const KernelOps* ops,
-                                     std::vector<MuonMatrix> matrices, AdamW rest,
-                                     NodeTensors* node = nullptr);
+                                     std::vector<MuonMatrix> matrices, AdamW rest);
 
-  // gradient: whole at all ranks of a node.
   absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
-  std::vector<ElementRange> stepped() const override;
   // muon.momentum, f32 an element of the matrices, and AdamW's.
   std::vector<StateArray> State() override;
   absl::Status CheckState() const override { return rest_.CheckState(); }
 
  private:
   Muon(const MuonOptions& options, at::DeviceType device, std::vector<MuonMatrix> matrices,
-       AdamW rest, NodeTensors* node);
+       AdamW rest)
+      : options_(options),
+        device_(device),
+        matrices_(std::move(matrices)),
+        rest_(std::move(rest)) {}
 
-  at::Tensor View(float* data, int64_t rows, int64_t columns) const;
-  // m ← μ·m + g
-  void AddToMomentum(const float* gradient, float* momentum, int64_t rows, int64_t columns) const;
-  // The step of θ with the new momentum.
+  uint64_t MomentumCount() const;
+  at::Tensor View(float* data, const MuonMatrix& matrix) const;
+  // momentum: of the matrix.
   void StepMatrix(const MuonMatrix& matrix, const float* gradient, float* momentum,
                   double learning_rate, float* theta) const;
-  // Updates the owned momentum, and fetches that of the matrices that this rank steps.
-  absl::Status MoveMomentum(const float* gradient);
 
   MuonOptions options_;
   at::DeviceType device_;
-  std::vector<MuonMatrix> matrices_;  // that this rank steps
-  Shares shares_;                     // of all matrices' momentum
+  std::vector<MuonMatrix> matrices_;
   AdamW rest_;
-  NodeTensors* node_;
-  DeviceFloats momentum_;  // of the shares, range after range
-  DeviceFloats whole_;     // in a node: of matrices_, matrix after matrix
+  DeviceFloats momentum_;  // matrix after matrix
 };
 
 }  // namespace longwave

@@ -36,8 +36,7 @@ absl::StatusOr<std::unique_ptr<InnerOptimizer>> Owned(absl::StatusOr<Optimizer> 
 
 absl::StatusOr<std::unique_ptr<InnerOptimizer>> MakeOptimizer(const TrainSection& train,
                                                               const Manifest& manifest,
-                                                              const KernelOps* ops, Exec exec,
-                                                              NodeTensors* node) {
+                                                              const KernelOps* ops, Exec exec) {
   // The place of tensors in the flat array does not depend on the tiling.
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
   const bool is_muon = train.optimizer == "muon";
@@ -60,18 +59,17 @@ absl::StatusOr<std::unique_ptr<InnerOptimizer>> MakeOptimizer(const TrainSection
   }
   ranges.push_back(vectors);
   if (train.optimizer == "sgd")
-    return Owned(
-        Sgd::Create(train.momentum, train.weight_decay, ops, exec, std::move(ranges), node));
+    return Owned(Sgd::Create(train.momentum, train.weight_decay, ops, exec, std::move(ranges)));
   absl::StatusOr<AdamW> adamw = AdamW::Create({.beta1 = train.beta1,
                                                .beta2 = train.beta2,
                                                .epsilon = train.epsilon,
                                                .weight_decay = train.weight_decay},
-                                              ops, exec, std::move(ranges), node);
+                                              ops, exec, std::move(ranges));
   if (!is_muon || !adamw.ok()) return Owned(std::move(adamw));
   return Owned(Muon::Create({.momentum = train.momentum,
                              .weight_decay = train.weight_decay,
                              .bf16 = ops->on_device && train.autocast == "bf16"},
-                            ops, std::move(matrices), *std::move(adamw), node));
+                            ops, std::move(matrices), *std::move(adamw)));
 }
 
 }  // namespace longwave

@@ -70,13 +70,12 @@ class TorchReplica final : public Replica {
  public:
   TorchReplica(const ModelSection& model, const TrainSection& train, at::DeviceType device,
                std::optional<ScriptModel> script, Manifest manifest, const Layout& layout,
-               uint64_t seed, NodeTensors* node)
+               uint64_t seed)
       : model_(model),
         bf16_(train.autocast == "bf16"),
         recompute_(train.activation_checkpoints),
         micro_batches_(std::max(1u, train.micro_batches)),
         device_(device),
-        node_(node),
         script_(std::move(script)),
         manifest_(std::move(manifest)),
         theta_(Zeros(layout)),
@@ -100,7 +99,6 @@ class TorchReplica final : public Replica {
   float* gradient() override { return gradient_.data_ptr<float>(); }
 
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override try {
-    if (node_ != nullptr) return ForwardBackwardInNode(batch);
     FlushDenormals flush;
     gradient_.zero_();
     const Examples examples = ToDevice(batch);
@@ -165,38 +163,6 @@ class TorchReplica final : public Replica {
     if (rows < batch_rows) loss = loss * share;
     loss.backward();
     return loss.item<float>();
-  }
-
-  // The parts are computed in turns of one a rank, and after each turn added in the order of ranks.
-  // The additions are on the thread that calls, where subnormal numbers count as they do in the
-  // single device's: on a CPU as zero.
-  absl::StatusOr<double> ForwardBackwardInNode(const Batch& batch) {
-    std::optional<FlushDenormals> flush;
-    if (device_ == at::kCPU) flush.emplace();
-    const Examples examples = ToDevice(batch);
-    const int64_t parts = PartCount(batch), ranks = node_->node().ranks;
-    const int64_t turns = (parts + ranks - 1) / ranks;
-    if (turns > 1 && !sums_.defined()) sums_ = Sums();
-    float* const sums = turns > 1 ? sums_.data_ptr<float>() - SumsBegin() : nullptr;
-    std::vector<double> losses;
-    for (int64_t turn = 0; turn < turns; ++turn) {
-      gradient_.zero_();
-      const int64_t part = turn * ranks + node_->node().rank;
-      losses.push_back(part < parts ? AddPart(examples, batch.rows, part) : 0);
-      LONGWAVE_RETURN_IF_ERROR(node_->ReduceToOwners(gradient(), turn == 0 ? nullptr : sums,
-                                                     turn + 1 == turns ? gradient() : sums));
-    }
-    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> all, node_->Gather(losses));
-    double sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += all[part % ranks][part / ranks];
-    return sum;
-  }
-
-  // Memory of the range of elements that this rank owns, for sums over several turns.
-  uint64_t SumsBegin() const { return node_->owned().empty() ? 0 : node_->owned().front().begin; }
-  at::Tensor Sums() const {
-    const uint64_t end = node_->owned().empty() ? 0 : node_->owned().back().end;
-    return at::empty({static_cast<int64_t>(end - SumsBegin())}, gradient_.options());
   }
 
   at::Tensor Zeros(const Layout& layout) const {
@@ -285,12 +251,10 @@ class TorchReplica final : public Replica {
   const bool recompute_;  // train.activation_checkpoints
   const int64_t micro_batches_;
   const at::DeviceType device_;
-  NodeTensors* const node_;            // null: a single device
   std::optional<ScriptModel> script_;  // of model.file
   const Manifest manifest_;
   const at::Tensor theta_;
   const at::Tensor gradient_;
-  at::Tensor sums_;                     // see Sums
   std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
   at::Tensor pinned_inputs_, pinned_targets_;
   uint64_t right_ = 0;
@@ -308,8 +272,7 @@ absl::StatusOr<Manifest> ReplicaManifest(const ModelSection& model) {
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
-                                                         int threads, BackendKind device,
-                                                         NodeTensors* node) {
+                                                         int threads, BackendKind device) {
   const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
   std::optional<ScriptModel> script;
   if (model.kind == "file") {
@@ -327,7 +290,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& mod
     at::set_num_threads(threads);
     SetBlasThreads(threads);
     return std::make_unique<TorchReplica>(model, train, torch_device, std::move(script),
-                                          *std::move(manifest), layout, seed, node);
+                                          *std::move(manifest), layout, seed);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("model: no memory for ", layout.parameter_count(), " parameters");
   } catch (const std::exception& error) {

@@ -12,7 +12,6 @@
 #include "common/layout/manifest.h"
 #include "kernels/ops.h"
 #include "worker/data/batch.h"
-#include "worker/models/node_tensors.h"
 
 namespace longwave {
 
@@ -27,14 +26,12 @@ class Replica {
  public:
   // Parameters are those of model.file, or drawn from `seed` with our own generator, so replicas of
   // one seed start with the same bits on any machine, device or LibTorch. threads: of this
-  // process's tensor operations. device: kCpu, or kCuda after OpenDevice has returned it. node:
-  // this rank's, which outlives the replica; null: a single device. Errors: as ReplicaManifest.
-  // ResourceExhausted: the model does not fit into the device's memory.
+  // process's tensor operations. device: kCpu, or kCuda after OpenDevice has returned it.
+  // Errors: as ReplicaManifest. ResourceExhausted: the model does not fit into the device's memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads,
-                                                         BackendKind device = BackendKind::kCpu,
-                                                         NodeTensors* node = nullptr);
+                                                         BackendKind device = BackendKind::kCpu);
   virtual ~Replica() = default;
 
   virtual const Manifest& manifest() const = 0;
@@ -46,9 +43,6 @@ class Replica {
   // Mean loss of the batch at θ, in nats a target. Sets gradient() to its gradient, in
   // train.micro_batches parts that are summed in order. The loss may be NaN or infinite. Internal:
   // the tensor library failed.
-  // All ranks of a node call with the same batch and get its loss. Of R ranks, rank r computes
-  // parts r, r + R, … and gets the gradient of the elements that it owns; the others are undefined.
-  // Each element's sum is in the order of the parts and has the bits of a single device.
   virtual absl::StatusOr<double> ForwardBackward(const Batch& batch) = 0;
 
   // As ForwardBackward, without changing gradient().

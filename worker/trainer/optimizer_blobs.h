@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/layout/layout.h"
-#include "common/wire/frame.h"
 #include "kernels/ops.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/models/inner_optimizer.h"
@@ -19,11 +17,9 @@ namespace longwave {
 absl::Status SaveOptimizer(InnerOptimizer& optimizer, const KernelOps& ops, const Exec& exec,
                            std::vector<NamedBlob>* blobs);
 
-// node: this rank's. The blobs are its own, those of a single device, or those of all ranks of a
-// node of another size, rank after rank. InvalidArgument: blobs of another optimizer or of another
-// number of parameters.
+// InvalidArgument: blobs of another optimizer or of another number of parameters.
 absl::Status LoadOptimizer(std::span<const NamedBlob> blobs, const KernelOps& ops, const Exec& exec,
-                           const Layout& layout, NodeRank node, InnerOptimizer* optimizer);
+                           InnerOptimizer* optimizer);
 
 }  // namespace longwave
 

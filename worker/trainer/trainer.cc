@@ -15,8 +15,6 @@
 namespace longwave {
 namespace {
 
-// How long the ranks of a node wait until rank 0 has written the weights.
-constexpr absl::Duration kWritePatience = absl::Hours(1);
 // Limit of the wait for a final report that says why this worker ends.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
 
@@ -37,9 +35,6 @@ Trainer::Trainer(TrainerParts parts)
 
 absl::StatusOr<FinalReport> Trainer::Run() {
   absl::StatusOr<FinalReport> report = TrainToTheEnd();
-  // The other ranks of a node may wait for this one in the middle of a step.
-  if (parts_.member.node != nullptr && !report.ok() && !absl::IsCancelled(report.status()))
-    parts_.member.node->Fail(report.status());
   const ControlPlane& control = *parts_.member.control;
   // If the run goes on, a stopped worker leaves the weights to the others. A worker without state
   // cannot come back, and the coordinator may be gone.
@@ -47,11 +42,11 @@ absl::StatusOr<FinalReport> Trainer::Run() {
       parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended();
   if (report.ok() || run_goes_on || !control.directive().validates) return report;
   const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
-  // Fails at once where a rank of the node has ended or hangs, whose elements are missing.
   const absl::StatusOr<std::string> written = WriteWeights(steps);
-  if (!written.ok() && (parts_.tensors == nullptr || parts_.tensors->node().rank == 0))
+  if (!written.ok()) {
     Log(LogLevel::kError,
         absl::StrCat("the weights are not written: ", written.status().message()));
+  }
   return report;
 }
 
@@ -65,7 +60,6 @@ absl::StatusOr<FinalReport> Trainer::TrainToTheEnd() {
 
 absl::StatusOr<bool> Trainer::Step() {
   learning_rate_ = member_.learning_rate();
-  if (!is_whole_) LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
   Batch batch;
   {
     const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kData));
@@ -79,34 +73,16 @@ absl::StatusOr<bool> Trainer::Step() {
   }
   LONGWAVE_RETURN_IF_ERROR(member_.CheckLoss(loss));
   if (config_.sync.update != UpdateRule::kInner) LONGWAVE_RETURN_IF_ERROR(ClipGradient());
-  if (config_.sync.signal == SignalKind::kPseudoGradient)
-    LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
+  if (config_.sync.signal == SignalKind::kPseudoGradient) LONGWAVE_RETURN_IF_ERROR(InnerStep());
   metrics_.ShowLearningRate(learning_rate_);
-  const bool counts = parts_.tensors == nullptr || parts_.tensors->node().rank == 0;
-  absl::StatusOr<bool> trains = member_.StepDone(counts ? batch.targets.size() : 0, loss);
-  if (member_.has_moved()) is_whole_ = false;
-  return trains;
-}
-
-absl::Status Trainer::SpreadTheta() {
-  is_whole_ = true;
-  if (parts_.tensors == nullptr) return absl::OkStatus();
-  return Spread(*parts_.tensors, parts_.tensors->owned(), parts_.replica->parameter_count(),
-                parts_.replica->theta());
-}
-
-absl::Status Trainer::SpreadGradient() {
-  const bool is_used = config_.train.clip_norm > 0 || config_.train.optimizer == "muon";
-  if (parts_.tensors == nullptr || !is_used) return absl::OkStatus();
-  return Spread(*parts_.tensors, parts_.tensors->owned(), parts_.replica->parameter_count(),
-                parts_.replica->gradient());
+  return member_.StepDone(batch.targets.size(), loss);
 }
 
 absl::Status Trainer::FragmentApplied() {
   if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();
   // The merged gradient has replaced the worker's own, so every replica takes the same step.
   LONGWAVE_RETURN_IF_ERROR(ClipGradient());
-  return InnerStep(learning_rate_);
+  return InnerStep();
 }
 
 absl::Status Trainer::EndRound(RoundReport* report) {
@@ -125,7 +101,6 @@ absl::Status Trainer::EndRound(RoundReport* report) {
 }
 
 absl::Status Trainer::ClipGradient() {
-  LONGWAVE_RETURN_IF_ERROR(SpreadGradient());
   if (config_.train.clip_norm == 0) return absl::OkStatus();  // nothing uses the norm
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
   LONGWAVE_ASSIGN_OR_RETURN(
@@ -135,24 +110,14 @@ absl::Status Trainer::ClipGradient() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::InnerStep(double learning_rate) {
+absl::Status Trainer::InnerStep() {
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
-  float* const theta = parts_.replica->theta();
-  LONGWAVE_RETURN_IF_ERROR(
-      parts_.optimizer->Step(parts_.replica->gradient(), learning_rate, theta));
-  if (parts_.tensors == nullptr) return absl::OkStatus();
-  // The rank that steps an element need not be the one that syncs it.
-  return Spread(*parts_.tensors, parts_.optimizer->stepped(), parts_.replica->parameter_count(),
-                theta);
+  return parts_.optimizer->Step(parts_.replica->gradient(), learning_rate_,
+                                parts_.replica->theta());
 }
 
 absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
-  const float* anchor = parts_.member.pipeline->anchor();
-  if (parts_.tensors != nullptr) {
-    LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->AdoptAnchor());
-    LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
-    anchor = parts_.replica->theta();
-  }
+  const float* const anchor = parts_.member.pipeline->anchor();
   if (!ops_.on_device) return anchor;
   copy->resize(parts_.replica->parameter_count());
   LONGWAVE_RETURN_IF_ERROR(ops_.copy(exec_, copy->data(), anchor, copy->size() * sizeof(float)));
@@ -169,10 +134,8 @@ absl::Status Trainer::Validate(uint32_t round) {
   // The anchor takes θ's place for the validation, where training has gone on from it.
   SyncPipeline& pipeline = *parts_.member.pipeline;
   LONGWAVE_RETURN_IF_ERROR(pipeline.SwapAnchor());
-  LONGWAVE_RETURN_IF_ERROR(SpreadTheta());
   const absl::StatusOr<double> validated = ValidationLoss();
   LONGWAVE_RETURN_IF_ERROR(pipeline.SwapAnchor());
-  is_whole_ = false;  // until the next step
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
   validation_loss_ = loss;
   metrics_.ShowValidationLoss(loss);
@@ -182,25 +145,16 @@ absl::Status Trainer::Validate(uint32_t round) {
                   " (wanted a finite number)");
 }
 
-absl::StatusOr<double> Trainer::LossOfBatch(uint32_t index) {
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const Batch batch,
-      parts_.data->ValidationBatch(index, config_.run.validation_batches, config_.train.batch));
-  return parts_.replica->Loss(batch);
-}
-
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
   uint64_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (parts_.member.control->stop_requested()) return member_.Cancelled();
-    const absl::StatusOr<double> loss = LossOfBatch(i);
-    // The ranks of a node hear of a stop at the same batch.
-    if (parts_.member.node != nullptr)
-      LONGWAVE_RETURN_IF_ERROR(parts_.member.node->Hear(loss.status()));
-    LONGWAVE_RETURN_IF_ERROR(loss.status());
-    sum += *loss;
+    LONGWAVE_ASSIGN_OR_RETURN(const Batch batch,
+                              parts_.data->ValidationBatch(i, count, config_.train.batch));
+    LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->Loss(batch));
+    sum += loss;
     right += parts_.replica->right();
   }
   // A model of a file gives its loss alone.
@@ -226,10 +180,7 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
     LONGWAVE_RETURN_IF_ERROR(validated);
   }
   report.validation_loss = validation_loss_;
-  const absl::StatusOr<std::string> written = WriteWeights(config_.run.steps);
-  if (parts_.member.node != nullptr)
-    LONGWAVE_RETURN_IF_ERROR(parts_.member.node->Agree(written.status(), kWritePatience));
-  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, written);
+  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, WriteWeights(config_.run.steps));
   return report;
 }
 
@@ -237,7 +188,6 @@ absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
   std::string file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
   std::vector<float> copy;
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
-  if (parts_.tensors != nullptr && parts_.tensors->node().rank > 0) return file;
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(file, config_, parts_.replica->manifest(), *parts_.member.layout, theta, steps));
   Log(LogLevel::kInfo, absl::StrCat("wrote ", file, ", the model after step ", steps));
@@ -249,8 +199,7 @@ absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) {
 }
 
 absl::Status Trainer::Load(std::span<const NamedBlob> blobs) {
-  const NodeRank node = parts_.tensors == nullptr ? NodeRank{} : parts_.tensors->node();
-  return LoadOptimizer(blobs, ops_, exec_, *parts_.member.layout, node, parts_.optimizer);
+  return LoadOptimizer(blobs, ops_, exec_, parts_.optimizer);
 }
 
 }  // namespace longwave

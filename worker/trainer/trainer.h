@@ -16,7 +16,6 @@
 #include "worker/member/member.h"
 #include "worker/member/worker_metrics.h"
 #include "worker/models/inner_optimizer.h"
-#include "worker/models/node_tensors.h"
 #include "worker/models/replica.h"
 
 namespace longwave {
@@ -29,17 +28,11 @@ struct TrainerParts {
   std::string run_dir;       // where the validating worker writes model.safetensors
   bool keeps_state = false;  // it comes back with what it had
   MemberParts member;        // the trainer is its loop
-  // In a node, which the member's parts have too: of this rank. Null: a single device.
-  NodeTensors* tensors = nullptr;
 };
 
 // The built-in training loop: batches of the data, the replica's gradients, inner steps,
 // validation, and the weights at the end. The member decides when to sync. Data and learning rate
 // depend on the step, which belongs to the same round on all workers.
-//
-// In a node all ranks take the same steps, with the node's batch. Each steps and syncs the elements
-// that it owns, and θ is whole again before anything is computed from it. All ranks validate, and
-// rank 0 writes the weights.
 class Trainer final : private TrainingLoop {
  public:
   explicit Trainer(TrainerParts parts);
@@ -64,14 +57,9 @@ class Trainer final : private TrainingLoop {
   absl::StatusOr<bool> Step();
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
-  absl::StatusOr<double> LossOfBatch(uint32_t index);  // of the validation
-  // In a node: makes θ whole from its owners' elements, or the gradient, for its norm and Muon.
-  absl::Status SpreadTheta();
-  absl::Status SpreadGradient();
   absl::Status ClipGradient();
-  absl::Status InnerStep(double learning_rate);
-  // The anchor in host memory: itself, or `copy` filled from the device. In a node θ becomes the
-  // anchor.
+  absl::Status InnerStep();
+  // The anchor in host memory: itself, or `copy` filled from the device.
   absl::StatusOr<const float*> HostAnchor(std::vector<float>* copy);
 
   const TrainerParts parts_;
@@ -80,7 +68,6 @@ class Trainer final : private TrainingLoop {
   const Exec exec_;
   TrainingMember member_;
   WorkerMetrics& metrics_;
-  bool is_whole_ = false;                  // θ, in a node
   double learning_rate_ = 0;               // of the last step
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;

@@ -33,16 +33,6 @@
 {{- $_ := set $own "model" (dict "kind" "external") }}
 {{- $_ := set (get $own "run") "start" "member" }}
 {{- end }}
-{{- /* Any worker may deal its micro-batches otherwise: they are its own. */ -}}
-{{- $gpus := include "longwave.workerGpus" $ | int }}
-{{- if and $gpus (not .command) }}
-{{- $ranks := dig "train" "ranks" 0 $given | default $gpus | int }}
-{{- $parts := dig "train" "micro_batches" 0 $given | default $ranks | int }}
-{{- if mod $parts $ranks }}
-{{- fail (printf "config.train.micro_batches: got %d, wanted a multiple of the %d ranks of a worker (workers.gpu.count, config.train.ranks)" $parts $ranks) }}
-{{- end }}
-{{- $_ := set $own "train" (dict "micro_batches" $parts) }}
-{{- end }}
 {{- if ne .kind "None" }}
 {{- $most := dig "cluster" "workers_max" 0 $given | int | default (max 64 (mul 2 (include "longwave.runWorkers" $ | int)) | int) }}
 {{- if gt (int .replicas) $most }}

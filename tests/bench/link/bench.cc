@@ -29,7 +29,6 @@ namespace longwave {
 namespace {
 
 constexpr char kTorchDdp[] = "torch-ddp";
-constexpr char kTorchHsdp[] = "torch-hsdp";
 constexpr char kNone[] = "none";
 // Measured steps or rounds of a baseline at a shaped link; PyTorch's first step is not counted.
 constexpr uint32_t kTimedSteps = 2;
@@ -49,8 +48,6 @@ absl::StatusOr<std::string> OwnFolder() {
   }
   return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
 }
-
-bool IsTorch(absl::string_view baseline) { return baseline == kTorchDdp || baseline == kTorchHsdp; }
 
 void Say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -242,7 +239,6 @@ class LinkBench {
     }
     TorchRunOptions torch{.network = network_.get(),
                           .config = baseline_config_,
-                          .sharded = baseline->name == kTorchHsdp,
                           .parameters = figures_.parameters,
                           .python = options_.torch_python,
                           .folder = folder_,
@@ -289,11 +285,10 @@ absl::Status CheckOptions(const BenchLinkOptions& options) {
   }
   const std::vector<std::string> presets = PresetNames();
   for (const std::string& name : options.baselines) {
-    if (name == kNone || IsTorch(name) || std::count(presets.begin(), presets.end(), name) > 0)
+    if (name == kNone || name == kTorchDdp || std::count(presets.begin(), presets.end(), name) > 0)
       continue;
     return absl::InvalidArgumentError(absl::StrCat("--baselines: got ", name, ", wanted ",
-                                                   kTorchDdp, ", ", kTorchHsdp,
-                                                   " or a preset (ddp, diloco, …)"));
+                                                   kTorchDdp, " or a preset (ddp, diloco, …)"));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The baseline of `bench_link`: the same GPT trained by PyTorch over gloo, by DistributedDataParallel or, --sharded, by
-hybrid-sharded FSDP2: parameters and optimizer divided among the ranks of a worker, gradients averaged over the workers.
+"""The baseline of `bench_link`: the same GPT trained by PyTorch's DistributedDataParallel over gloo.
 
 One process is one rank. Architecture, initialisation, batch, AdamW, clipping, warm-up and validation windows are
 those of Longwave's worker (worker/models/gpt.cc, worker/trainer); only the order of the batches differs. Rank 0
@@ -25,8 +24,6 @@ import torch
 import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 VOCABULARY = 256
 NEAR = 0.2  # of the target: from here on every step is validated
@@ -119,13 +116,6 @@ def data_parallel(model):
     return nn.parallel.DistributedDataParallel(model, **same_start)
 
 
-def hybrid_sharded(model, args):
-    mesh = init_device_mesh("cpu", (args.world // args.ranks, args.ranks), mesh_dim_names=("replicate", "shard"))
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
-
-
 def train(args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)  # the same start on every rank
@@ -133,7 +123,7 @@ def train(args):
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if parameters != args.parameters:
         raise SystemExit(f"error: the model has {parameters} parameters, Longwave's {args.parameters}")
-    replica = hybrid_sharded(model, args) if args.sharded else data_parallel(model)
+    replica = data_parallel(model)
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": args.weight_decay},
          {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}],
@@ -150,7 +140,7 @@ def train(args):
         begin, before = time.monotonic(), interface_bytes()
         for group in optimizer.param_groups:
             group["lr"] = args.learning_rate * min(1.0, (step + 1) / max(1, args.warmup_steps))
-        starts = torch.randint(len(training) - args.context, (args.batch // args.ranks,), generator=draw).tolist()
+        starts = torch.randint(len(training) - args.context, (args.batch,), generator=draw).tolist()
         optimizer.zero_grad(set_to_none=True)
         loss = replica(*windows(training, starts, args.context))
         loss.backward()
@@ -162,9 +152,8 @@ def train(args):
         moved = {"sent": after[0] - before[0], "received": after[1] - before[1]} if before else {}
         say(step=step, seconds=seconds, train_loss=loss.item(), **moved)
         if args.validate_every and (near.item() or step % args.validate_every == 0 or step == args.steps):
-            # Of a sharded model all ranks compute, since each has a part of the parameters.
-            measured = validation_loss(model, validation, args) if args.rank == 0 or args.sharded else math.inf
             if args.rank == 0:
+                measured = validation_loss(model, validation, args)
                 say(step=step, validation_loss=measured)
                 reached.fill_(float(measured <= args.target))
                 near.fill_(float(near.item() or measured <= args.target + NEAR))
@@ -178,14 +167,13 @@ def train(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, kind in {"rank": int, "world": int, "ranks": int, "master": str, "port": int, "data": str, "seed": int,
+    for name, kind in {"rank": int, "world": int, "master": str, "port": int, "data": str, "seed": int,
                        "d-model": int, "layers": int, "heads": int, "context": int, "parameters": int,
                        "batch": int, "learning-rate": float, "warmup-steps": int, "beta1": float,
                        "beta2": float, "epsilon": float, "weight-decay": float, "clip-norm": float,
                        "threads": int, "steps": int, "validation-share": float,
                        "validation-batches": int}.items():
         parser.add_argument("--" + name, type=kind, required=True)
-    parser.add_argument("--sharded", action="store_true", help="hybrid-sharded FSDP2 instead of DDP")
     parser.add_argument("--validate-every", type=int, default=0, help="in steps, far from the target; 0: never")
     parser.add_argument("--target", type=float, default=-math.inf, help="ends at this validation loss")
     parser.add_argument("--timeout", type=float, default=120, help="seconds of a collective: then its peer is dead")

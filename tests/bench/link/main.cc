@@ -28,9 +28,8 @@ int main(int argc, char** argv) {
                "Switch off TCP's loss probes (net.ipv4.tcp_early_retrans=0), as a machine behind a "
                "slow link may");
   app.add_option("--rounds", options.rounds, "Rounds of each run")->capture_default_str();
-  app.add_option(
-         "--baselines", options.baselines,
-         "torch-ddp, torch-hsdp (hybrid-sharded FSDP2) and presets, separated by commas; or none")
+  app.add_option("--baselines", options.baselines,
+                 "torch-ddp and presets, separated by commas; or none")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--torch-python", options.torch_python, "A Python that has torch");

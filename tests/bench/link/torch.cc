@@ -46,8 +46,7 @@ std::vector<std::string> Arguments(const TorchRunOptions& options, uint32_t rank
     }
   };
   add("rank", rank);
-  add("world", config.run.workers * config.train.ranks);
-  add("ranks", config.train.ranks);
+  add("world", config.run.workers);
   add("master", options.network->Address("worker-0", LinkNetwork::kControl));
   add("port", kStorePort);
   add("data", config.data.path);
@@ -72,7 +71,6 @@ std::vector<std::string> Arguments(const TorchRunOptions& options, uint32_t rank
   add("validate-every", options.validate_every);
   add("target", options.target);
   add("timeout", options.timeout_s);
-  if (options.sharded) arguments.emplace_back("--sharded");
   return arguments;
 }
 
@@ -82,11 +80,10 @@ class Ranks {
 
   absl::Status Start() {
     const std::string threads = absl::StrCat(options_.config.train.threads);
-    const uint32_t ranks = options_.config.train.ranks;
-    for (uint32_t rank = 0; rank < options_.config.run.workers * ranks; ++rank) {
+    for (uint32_t rank = 0; rank < options_.config.run.workers; ++rank) {
       ProcessOptions process;
       process.name = absl::StrCat(options_.name, "-rank-", rank);
-      process.argv = options_.network->Prefix(absl::StrCat("worker-", rank / ranks));
+      process.argv = options_.network->Prefix(absl::StrCat("worker-", rank));
       process.argv.insert(process.argv.end(), {options_.python, "-B", kScript});
       const std::vector<std::string> arguments = Arguments(options_, rank);
       process.argv.insert(process.argv.end(), arguments.begin(), arguments.end());

@@ -26,8 +26,7 @@ struct TorchRun {
 
 struct TorchRunOptions {
   const LinkNetwork* network = nullptr;
-  RunConfig config;      // the run to compare with; PyTorch has train.ranks ranks a worker, too
-  bool sharded = false;  // hybrid-sharded FSDP2 instead of DistributedDataParallel
+  RunConfig config;  // the run to compare with
   uint64_t parameters = 0;
   std::string python;  // a Python that has torch
   std::string folder;  // for logs
@@ -39,7 +38,7 @@ struct TorchRunOptions {
   int interrupt_fd = -1;
 };
 
-// Runs the ranks at the workers of the network. Cancelled: an interrupt. Unavailable: the Python
+// Runs a rank at each worker of the network. Cancelled: an interrupt. Unavailable: the Python
 // cannot be run or has no torch. Aborted: a rank failed, and its last words.
 absl::StatusOr<TorchRun> RunTorch(const TorchRunOptions& options);
 

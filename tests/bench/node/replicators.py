@@ -6,7 +6,7 @@
 Two nodes. A rate of 1/32 is a 32nd of the coefficients at each step, and of DiLoCo a sync at each 32nd. A line of the
 table has the validation loss after 320 steps and the payload bytes a parameter and step, up and down, by `bench_loss`:
 a node has the bits of a single device, whatever its ranks. Of the learning rates tried, the best one's loss stands
-there. With --mbit the table has the seconds of a step instead, of nodes with two ranks each on links of that rate, by
+there. With --mbit the table has the seconds of a step instead, of nodes of one process on links of that rate, by
 `bench_link`, which needs root; all processes share this machine's cores.
 """
 
@@ -69,8 +69,7 @@ def seconds_a_step(options, model, row, folder):
     said([options.build / "bin/bench_link", "--quick", "--rates", options.mbit, "--rounds", rounds, "--baselines", "none",
           "--data", model["data"], "--runs-dir", folder, "--json", figures,
           *settings({"sync.inner_steps": 1}, model["settings"], row,
-                    {"run.workers": 2, "train.ranks": 2, "train.micro_batches": 2, "train.threads": 1,
-                     "train.warmup_steps": 0})])
+                    {"run.workers": 2, "train.threads": 1, "train.warmup_steps": 0})])
     shaped, _ = json.loads(figures.read_text(encoding="utf-8"))["runs"]
     return shaped["seconds_to_target"] / (rounds * inner_steps)
 

@@ -37,9 +37,9 @@ TEST(ConfigKeys, EachReachesAMemberOfItsOwn) {
     RunConfig changed = defaults;
     bool differs = false;
     for (const char* value :
-         {"1",    "2",    "64",       "32",       "0.01",   "true",   "x",         "h:1", "cuda",
-          "ddp",  "on",   "gradient", "external", "dct",    "none",   "tensor",    "all", "fp32",
-          "sign", "bf16", "member",   "adamw",    "tokens", "uint32", "gpt2-124m", "gloo"}) {
+         {"1",    "2",    "64",       "32",       "0.01",   "true",   "x",        "h:1", "cuda",
+          "ddp",  "on",   "gradient", "external", "dct",    "none",   "tensor",   "all", "fp32",
+          "sign", "bf16", "member",   "adamw",    "tokens", "uint32", "gpt2-124m"}) {
       if (key.set(changed, value) && key.get(changed) != key.default_value) {
         differs = true;
         break;

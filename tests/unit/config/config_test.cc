@@ -232,8 +232,6 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "data.validation_path",
                                          "train.micro_batches",
                                          "train.activation_checkpoints",
-                                         "train.ranks",
-                                         "train.collectives",
                                          "train.threads",
                                          "train.device",
                                          "train.autocast",

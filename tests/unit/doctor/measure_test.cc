@@ -41,32 +41,15 @@ class DoctorFolder : public ::testing::Test {
 
 TEST_F(DoctorFolder, AWorkerSaysWhereItWouldCompute) {
   WriteWorker("echo a library warns >&2; echo device cpu; echo why not cuda no driver, \"$2\"");
-  const auto reading = MeasureWorker(path_, "auto", 1);
+  const auto reading = MeasureWorker(path_, "auto");
   ASSERT_TRUE(reading.ok()) << reading.status();
   EXPECT_EQ(reading->device, "cpu");
   EXPECT_EQ(reading->why_not_cuda, "no driver, auto");
 }
 
-TEST_F(DoctorFolder, AWorkerOfSeveralRanksSaysHowFastTheirLinkIs) {
-  WriteWorker("echo device cpu; echo node 2.5e-05 3e+09 \"$4\"e+09");
-  const auto reading = MeasureWorker(path_, "cpu", 8);
-  ASSERT_TRUE(reading.ok() && reading->node && reading->node->ok()) << reading.status();
-  EXPECT_EQ((*reading->node)->meeting, absl::Microseconds(25));
-  EXPECT_EQ((*reading->node)->sum_bytes_per_second, 3e9);
-  EXPECT_EQ((*reading->node)->gather_bytes_per_second, 8e9);
-  const auto said = [&](const char* script) {
-    WriteWorker(absl::StrCat("echo device cpu; ", script));
-    return std::string(MeasureWorker(path_, "cpu", 8)->node->status().message());
-  };
-  EXPECT_EQ(said("echo why no node fork: no"), "fork: no");
-  EXPECT_EQ(said("echo node fast"), "longwave-worker says fast");
-  EXPECT_EQ(said(""), "longwave-worker does not say");
-  EXPECT_FALSE(MeasureWorker(path_, "cpu", 1)->node.has_value());
-}
-
 TEST_F(DoctorFolder, AWorkerThatDoesNotStartIsQuoted) {
   WriteWorker("echo 'libtorch_cpu.so: cannot open shared object file' >&2; exit 127");
-  const auto reading = MeasureWorker(path_, "auto", 1);
+  const auto reading = MeasureWorker(path_, "auto");
   EXPECT_TRUE(absl::IsUnavailable(reading.status()));
   EXPECT_THAT(std::string(reading.status().message()), HasSubstr("libtorch_cpu.so: cannot open"));
 }
@@ -79,12 +62,12 @@ TEST_F(DoctorFolder, AMissingLibraryIsNamedWhereverTheProgramLies) {
       "file: No such file or directory\" >&2; exit 127");
   std::filesystem::create_directory(folder);
   std::filesystem::rename(path_ + "/longwave-worker", folder + "/longwave-worker");
-  EXPECT_THAT(std::string(MeasureWorker(folder, "auto", 1).status().message()),
+  EXPECT_THAT(std::string(MeasureWorker(folder, "auto").status().message()),
               HasSubstr("does not start: libc10.so.1.13: cannot open shared object file"));
 }
 
 TEST_F(DoctorFolder, AWorkerThatIsNotThereIsNamed) {
-  EXPECT_THAT(std::string(MeasureWorker(path_, "auto", 1).status().message()),
+  EXPECT_THAT(std::string(MeasureWorker(path_, "auto").status().message()),
               HasSubstr(path_ + "/longwave-worker: No such file"));
 }
 
@@ -108,17 +91,6 @@ TEST_F(DoctorFolder, AnEndInTheMidstOfTheDisksMeasurementLeavesNothing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_TRUE(std::filesystem::is_empty(path_));
-}
-
-TEST(NeedsOf, ANodeHasItsRanksMemoryOnTheHostAndOneRanksOnEachGpu) {
-  RunConfig config = DefaultConfig();
-  config.cluster.checkpoint_rounds = 0;
-  config.train.ranks = config.train.micro_batches = 4;
-  const Needs needs = NeedsOf(config);
-  EXPECT_EQ(needs.ranks, 4u);
-  EXPECT_GT(needs.gpu_memory_bytes, 0);
-  EXPECT_EQ(needs.memory_bytes, 4 * needs.gpu_memory_bytes);
-  EXPECT_EQ(needs.model_bytes, 4 * ModelParameterCount(config.model));
 }
 
 TEST(MeasureDisk, OneThatCannotBeWrittenIsAnErrorThatNamesIt) {

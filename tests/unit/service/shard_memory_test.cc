@@ -80,17 +80,6 @@ TEST(QueueBytes, AreThoseOfTheShardsLargestSegment) {
   EXPECT_EQ(QueueBytes(queues, config, layout, 1), 5u * 30 * (16 + 44 * 74) + 70 * (16 + 44 * 258));
 }
 
-TEST(QueueBytes, AreOfTheConnectionsOfEachRank) {
-  RunConfig config = ConfigOf(1, "10.0.0.7");
-  const Layout layout = *Layout::Create({{{"w", {64, 64 * 256}}}}, {});
-  const LinkOptions queues = {.receive_queue_frames = 5, .send_queue_frames = 0};
-  const uint64_t of_one = QueueBytes(queues, config, layout, 0);
-  config.train.ranks = 8;
-  EXPECT_EQ(QueueBytes(queues, config, layout, 0), 8 * of_one);
-  // The queues become shorter instead of larger together.
-  EXPECT_LE(QueueBytes(QueuesWithin(1'000'000'000, config), config, layout, 0), 500'000'000u);
-}
-
 // But two frames of each connection have room, and 64 out, however little there is.
 TEST(QueueBytes, AreAtMostHalfOfWhatPushesMayTake) {
   const RunConfig config = ConfigOf(1, "10.0.0.7");

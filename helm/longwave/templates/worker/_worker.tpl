@@ -34,16 +34,11 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The GPUs of a worker of the cluster if they are several, else 0. */}}
-{{- define "longwave.workerGpus" -}}
-{{- $part := .Values.workers -}}
-{{- ternary (int $part.gpu.count) 0 (and $part.gpu.enabled (ne $part.kind "None") (gt (int $part.gpu.count) 1)) -}}
-{{- end -}}
-
 {{/* The size of /dev/shm; empty: the container runtime's. */}}
 {{- define "longwave.workerSharedMemory" -}}
-{{- $gpus := include "longwave.workerGpus" . | int -}}
-{{- .Values.workers.gpu.sharedMemory | default (ternary (printf "%dGi" $gpus) "" (gt $gpus 0)) -}}
+{{- $gpu := .Values.workers.gpu -}}
+{{- $gpus := int $gpu.count -}}
+{{- $gpu.sharedMemory | default (ternary (printf "%dGi" $gpus) "" (and $gpu.enabled (gt $gpus 1))) -}}
 {{- end -}}
 
 {{- define "longwave.workerResources" -}}
@@ -67,7 +62,9 @@
 {{- end }}
 {{- $context := dict "root" .root "component" "worker" "part" $part "tolerations" $tolerations }}
 {{- $env := include "longwave.workerEnv" .root | fromYamlArray }}
-{{- $gpus := include "longwave.workerGpus" .root | int }}
+{{- if and $part.gpu.enabled (gt (int $part.gpu.count) 1) (not $part.command) }}
+{{- fail (printf "workers.gpu.count: got %d, wanted 1 and more workers.replicas, since longwave-worker computes on one GPU; or an image with the Python package (helm/images/Containerfile.python) and workers.command: [torchrun, --standalone, --nproc-per-node=gpu, train.py]" (int $part.gpu.count)) }}
+{{- end }}
 {{- $sharedMemory := include "longwave.workerSharedMemory" .root }}
 metadata:
   {{- include "longwave.podMetadata" $context | nindent 2 }}
@@ -108,9 +105,6 @@ spec:
         {{- end }}
         {{- if $part.gpu.enabled }}
         - --device=cuda
-        {{- end }}
-        {{- if and $gpus (not (dig "train" "ranks" 0 .root.Values.config)) }}
-        - --ranks={{ $gpus }}
         {{- end }}
         {{- if $part.threads }}
         - --threads={{ $part.threads }}

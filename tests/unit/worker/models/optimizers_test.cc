@@ -35,8 +35,6 @@ TrainSection Train(const std::string& optimizer) {
           .weight_decay = 0.1};
 }
 
-Layout OwnLayout() { return *Layout::Create(kManifest, {}); }
-
 std::unique_ptr<InnerOptimizer> Make(const std::string& name) {
   auto made = MakeOptimizer(Train(name), kManifest, &Cpu(), {});
   EXPECT_TRUE(made.ok()) << made.status();
@@ -159,7 +157,7 @@ TEST(Optimizers, GoOnFromTheirBlobsAsIfNothingHadHappened) {
     std::vector<float> theta_again = theta;
     steps(*straight, 3, 6, &theta);
     const auto other = Make(name);
-    ASSERT_TRUE(LoadOptimizer(blobs, Cpu(), {}, OwnLayout(), {}, other.get()).ok());
+    ASSERT_TRUE(LoadOptimizer(blobs, Cpu(), {}, other.get()).ok());
     steps(*other, 3, 6, &theta_again);
     EXPECT_EQ(theta_again, theta) << name;
   }
@@ -169,13 +167,12 @@ TEST(Optimizers, NameTheirBlobsAndRefuseThoseOfOthers) {
   std::vector<NamedBlob> blobs;
   ASSERT_TRUE(SaveOptimizer(*Make("muon"), Cpu(), {}, &blobs).ok());
   EXPECT_THAT(NamesOf(blobs), ElementsAre("muon.momentum", "adamw.m", "adamw.v", "adamw.powers"));
-  EXPECT_EQ(LoadOptimizer(blobs, Cpu(), {}, OwnLayout(), {}, Make("sgd").get()).message(),
+  EXPECT_EQ(LoadOptimizer(blobs, Cpu(), {}, Make("sgd").get()).message(),
             "checkpoint: got the optimizer's muon.momentum of 144 bytes, adamw.m of 44 bytes, "
             "adamw.v of 44 bytes, adamw.powers of 16 bytes, wanted sgd.momentum of 188 bytes: a "
             "worker goes on with the train.optimizer and the model that it had");
-  EXPECT_THAT(
-      std::string(LoadOptimizer({}, Cpu(), {}, OwnLayout(), {}, Make("sgd").get()).message()),
-      HasSubstr("got the optimizer's nothing"));
+  EXPECT_THAT(std::string(LoadOptimizer({}, Cpu(), {}, Make("sgd").get()).message()),
+              HasSubstr("got the optimizer's nothing"));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -36,18 +35,15 @@ class QuadraticReplica final : public Replica {
   float* theta() override { return theta_.data(); }
   float* gradient() override { return gradient_.data(); }
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
-    seen += 'f';
     batches.push_back(batch);
     for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
     return on_loss ? on_loss(batches.size() - 1) : Value();
   }
   absl::StatusOr<double> Loss(const Batch&) override {
-    seen += 'v';
     return on_validation ? on_validation() : Value();
   }
 
   std::vector<Batch> batches;
-  std::string seen;  // f: a step's gradient, v: a validation's loss, s: θ was spread
   std::function<double(size_t)> on_loss;
   std::function<double()> on_validation;
 
@@ -69,28 +65,6 @@ AdamW MakeOptimizer() {
   return *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {},
                         {{0, 6, true}, {6, 2}});
 }
-
-// Of a node of one rank, which owns all.
-class OneRanksTensors final : public NodeTensors {
- public:
-  explicit OneRanksTensors(QuadraticReplica* replica) : replica_(*replica) {}
-  NodeRank node() const override { return {}; }
-  std::span<const ElementRange> owned() const override { return all_; }
-  absl::Status ReduceToOwners(const float*, const float*, float*) override {
-    return absl::OkStatus();
-  }
-  absl::Status Move(std::span<const FlatPart> given, std::span<const FlatPart>) override {
-    if (!given.empty() && given[0].data == replica_.theta()) replica_.seen += 's';
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<std::vector<double>>> Gather(std::span<const double> mine) override {
-    return std::vector<std::vector<double>>{{mine.begin(), mine.end()}};
-  }
-
- private:
-  QuadraticReplica& replica_;
-  const std::vector<ElementRange> all_ = {{0, replica_.parameter_count()}};
-};
 
 // A cluster of one: a posted push comes back as the merged update.
 class LoopbackExchange final : public PlainExchange {
@@ -163,13 +137,11 @@ class TrainerTest : public testing::Test {
                                 .pipeline = pipeline->get(),
                                 .exchange = &exchange_,
                                 .control = &host_,
-                                .worker = 2},
-                     .tensors = tensors_});
+                                .worker = 2}});
     return trainer.Run();
   }
 
   bool keeps_state_ = true;
-  NodeTensors* tensors_ = nullptr;
   RunConfig config_;
   const TestFolder temporary_;
   const std::string run_dir_ = temporary_.path();
@@ -191,22 +163,6 @@ TEST_F(TrainerTest, TheLastRoundHasTheStepsThatAreLeft) {
   EXPECT_EQ(host_.reports[2].tokens, 120u);
   EXPECT_EQ(host_.reports[2].bytes.pushed, 30u);
   EXPECT_EQ(host_.reports[2].segment_hashes.size(), layout_.segments().size());
-}
-
-// Each inner step spreads what the ranks have stepped, and the merged update what they own. The
-// first validation is that of round 0, in the middle of round 1; the end spreads θ for the file.
-TEST_F(TrainerTest, ANodeSpreadsThetaOnceForAValidationAndOnceForTheStepAfterIt) {
-  OneRanksTensors tensors(&replica_);
-  tensors_ = &tensors;
-  config_.sync.overlap = 2;
-  ASSERT_TRUE(Run().ok());
-  EXPECT_EQ(replica_.seen,
-            "sfsfsfsfsfsfs"
-            "svv"
-            "sfsfsfsfs"
-            "svv"
-            "svv"
-            "s");
 }
 
 TEST_F(TrainerTest, AnUnchangedPseudoGradientGivesTheLocalSteps) {
