@@ -34,6 +34,7 @@
 #include "common/base/termination.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
@@ -42,7 +43,7 @@
 #include "kernels/ops.h"
 #include "worker/check_device.h"
 #include "worker/check_fit.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 #include "worker/member/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
@@ -108,7 +109,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& st
 
 // Resources of a worker, prepared before it registers.
 struct Prepared {
-  std::unique_ptr<Dataset> data;
+  Corpus data;
   std::unique_ptr<NodeTensors> tensors;  // null: no node
   std::unique_ptr<Replica> replica;
   std::unique_ptr<InnerOptimizer> optimizer;
@@ -119,7 +120,7 @@ struct Prepared {
 absl::StatusOr<Prepared> Prepare(const Ranks& ranks, const Flags& flags, const Layout& layout,
                                  const Device& device, Metrics* metrics) {
   const RunConfig& config = ranks.config();
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, LoadDataset(config.data, config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(Corpus data, Corpus::Load(config.data, config.model));
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<NodeTensors> tensors,
                             ranks.OpenTensors(&layout, device.ops, exec, metrics, OpenGloo));
@@ -164,7 +165,7 @@ absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const
 // Writes the first weights to a file, from which the run's updates can be followed.
 absl::Status WriteInitial(const Flags& flags) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
@@ -185,11 +186,11 @@ absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepar
                                                                   place.layout());
                                                             }}));
   Log(LogLevel::kInfo,
-      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data->Size(),
+      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data.Size(),
                    ", backend ", std::string(prepared.ops->name), ", ", config.train.threads,
                    " threads", config.train.ranks > 1 ? " in each of the ranks, " : "",
                    config.train.ranks > 1 ? absl::StrCat(config.train.ranks) : ""));
-  Trainer trainer({.data = prepared.data.get(),
+  Trainer trainer({.data = &prepared.data,
                    .replica = &replica,
                    .optimizer = prepared.optimizer.get(),
                    .run_dir = flags.run_dir,
@@ -246,7 +247,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     LONGWAVE_ASSIGN_OR_RETURN(metrics_server,
                               ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   // Agreed upon, since the ranks' devices may have unlike memory left.
   const absl::Status fits =
       ranks.Agree(CheckFit(config, !flags.state_dir.empty(), manifest, device));

@@ -192,7 +192,6 @@ absl::StatusOr<double> Trainer::LossOfBatch(uint32_t index) {
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
-  uint64_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (parts_.member.control->stop_requested()) return member_.Cancelled();
     const absl::StatusOr<double> loss = LossOfBatch(i);
@@ -201,12 +200,6 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
       LONGWAVE_RETURN_IF_ERROR(parts_.member.node->Hear(loss.status()));
     LONGWAVE_RETURN_IF_ERROR(loss.status());
     sum += *loss;
-    right += parts_.replica->right();
-  }
-  // A model of a file gives its loss alone.
-  if (config_.data.kind == "images" && config_.model.kind != "file") {
-    Log(LogLevel::kInfo,
-        absl::StrCat("validation accuracy ", 100.0 * right / count / config_.train.batch, " %"));
   }
   return sum / count;
 }

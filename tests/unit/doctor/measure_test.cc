@@ -17,7 +17,7 @@
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
 #include "common/config/config.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_folder.h"
@@ -118,7 +118,7 @@ TEST(NeedsOf, ANodeHasItsRanksMemoryOnTheHostAndOneRanksOnEachGpu) {
   EXPECT_EQ(needs.ranks, 4u);
   EXPECT_GT(needs.gpu_memory_bytes, 0);
   EXPECT_EQ(needs.memory_bytes, 4 * needs.gpu_memory_bytes);
-  EXPECT_EQ(needs.model_bytes, 4 * ModelParameterCount(config.model));
+  EXPECT_EQ(needs.model_bytes, 4 * GptParameterCount(config.model));
 }
 
 TEST(MeasureDisk, OneThatCannotBeWrittenIsAnErrorThatNamesIt) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "tests/support/thread_tensors.h"
 #include "tests/unit/worker/models/replica_parts.h"
 #include "worker/data/corpus.h"
@@ -24,7 +24,7 @@ Batch MakeBatch(uint32_t rows) {
 
 // The parts are dealt in one turn, in several, and in a last turn in which a rank has none.
 TEST(NodeReplica, HasTheGradientOfASingleDeviceToTheBit) {
-  const Layout layout = *Layout::Create(*ModelManifest(kTiny), {.segment_tiles = 1});
+  const Layout layout = *Layout::Create(*GptManifest(kTiny), {.segment_tiles = 1});
   for (const auto& [rows, micro_batches] : {std::pair{4u, 4u}, {8u, 8u}, {10u, 4u}, {5u, 4u}}) {
     const TrainSection train = {.batch = rows, .micro_batches = micro_batches};
     const Batch batch = MakeBatch(rows);
