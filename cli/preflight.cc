@@ -1,10 +1,9 @@
 #include "cli/preflight.h"
 
 #include "common/base/status_macros.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
-#include "worker/data/dataset.h"
-#include "worker/models/model_file.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 namespace {
@@ -16,10 +15,9 @@ constexpr double kParametersLaidOutMax = 1e9;
 }  // namespace
 
 absl::Status CheckRun(const RunConfig& config) {
-  LONGWAVE_RETURN_IF_ERROR(CheckDataset(config.data, config.model));
-  if (config.model.kind == "file") return CheckModelFile(config.model.file);
-  if (ModelParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  LONGWAVE_RETURN_IF_ERROR(CheckCorpus(config.data, config.model));
+  if (GptParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
 }
 

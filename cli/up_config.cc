@@ -53,7 +53,7 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
     config.data.path = *options.data;
   }
   LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
-  for (std::string* path : {&config.model.file, &config.data.path, &config.data.validation_path}) {
+  for (std::string* path : {&config.data.path, &config.data.validation_path}) {
     if (path->empty() || *path == kCompilerHeaders) continue;
     *path = std::filesystem::absolute(*path).lexically_normal().string();
     if (!IsPathOrNone(*path)) {

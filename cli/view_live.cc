@@ -8,7 +8,6 @@
 #include "cli/view.h"
 #include "common/base/figures.h"
 #include "common/base/utf8.h"
-#include "common/config/model_shape.h"
 
 namespace longwave {
 namespace {
@@ -181,12 +180,8 @@ double SecondsLeft(const RunConfig& config, const RunStatus& status) {
 
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
-  std::string model = config.model.kind == "file" ? "of a file" : "the workers' own";
-  if (IsOfImages(config.model)) {
-    model = absl::StrCat(config.model.kind, "-", config.model.layers, ", ", config.model.classes,
-                         " classes of images of ", config.model.channels, " x ",
-                         config.model.image_size, " x ", config.model.image_size);
-  } else if (IsBuiltIn(config.model)) {
+  std::string model = "the workers' own";
+  if (config.model.kind == "gpt") {
     model = absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
                          " layers, ", config.model.heads, " heads, context ", config.model.context);
   }

@@ -34,6 +34,7 @@
 #include "common/base/termination.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
@@ -42,7 +43,7 @@
 #include "kernels/ops.h"
 #include "worker/check_device.h"
 #include "worker/check_fit.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 #include "worker/member/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
@@ -100,7 +101,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& st
 
 // Resources of a worker, prepared before it registers.
 struct Prepared {
-  std::unique_ptr<Dataset> data;
+  Corpus data;
   std::unique_ptr<Replica> replica;
   std::unique_ptr<InnerOptimizer> optimizer;
   const KernelOps* ops;
@@ -109,7 +110,7 @@ struct Prepared {
 
 absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
                                  const Device& device) {
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, LoadDataset(config.data, config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(Corpus data, Corpus::Load(config.data, config.model));
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
@@ -149,7 +150,7 @@ absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const
 // Writes the first weights to a file, from which the run's updates can be followed.
 absl::Status WriteInitial(const Flags& flags) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
@@ -170,10 +171,10 @@ absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepar
                                                                   place.layout());
                                                             }}));
   Log(LogLevel::kInfo,
-      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data->Size(),
+      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data.Size(),
                    ", backend ", std::string(prepared.ops->name), ", ", config.train.threads,
                    " threads"));
-  Trainer trainer({.data = prepared.data.get(),
+  Trainer trainer({.data = &prepared.data,
                    .replica = &replica,
                    .optimizer = prepared.optimizer.get(),
                    .run_dir = flags.run_dir,
@@ -217,7 +218,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   metrics.SetLabel("worker", flags.name);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   const absl::Status fits = CheckFit(config, !flags.state_dir.empty(), manifest, device);
   if (!fits.ok() && ParameterCount(manifest) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,

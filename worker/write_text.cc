@@ -10,7 +10,6 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"
-#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "worker/weights/gpt2_config.h"
 #include "worker/weights/weights_file.h"
@@ -58,7 +57,7 @@ absl::Status WriteText(const TextOptions& options) {
                          kByteVocabulary, " bytes: only its tokenizer can write what it says");
   }
   // Larger models get several threads.
-  const double share = ModelParameterCount(model) / kParametersOfAThread;
+  const double share = GptParameterCount(model) / kParametersOfAThread;
   const int threads =
       1 + static_cast<int>(std::min<double>(share, std::thread::hardware_concurrency() / 2));
   LONGWAVE_ASSIGN_OR_RETURN(

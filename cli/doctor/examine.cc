@@ -6,10 +6,10 @@
 #include "cli/doctor/measure_machine.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/payload.h"
+#include "worker/data/corpus.h"
 #include "worker/data/data_files.h"
-#include "worker/data/dataset.h"
 #include "worker/models/memory.h"
 
 namespace longwave {
@@ -34,11 +34,12 @@ absl::Status CheckFiles(const std::string& path) {
 
 Needs NeedsOf(const RunConfig& config) {
   Needs needs{.device = config.train.device};
-  const absl::StatusOr<Manifest> manifest = ModelManifest(config.model);
+  const absl::StatusOr<Manifest> manifest = GptManifest(config.model);
   if (!manifest.ok()) return needs;
   needs.gpu_memory_bytes = needs.memory_bytes = WorkerMemory(config, *manifest).bytes;
   needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
-  const double parameters = ModelParameterCount(config.model);
+  const double parameters = GptParameterCount(config.model);
+  needs.model_bytes = parameters * sizeof(float);
   if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
     needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
     needs.memory_bytes += needs.checkpoint_bytes;
@@ -59,7 +60,7 @@ std::vector<Finding> Examine(const Patient& patient) {
       .disk = MeasureDisk(patient.state_dir),
       .memory = ReadMachineMemory()};
   if (patient.config) {
-    readings.data = CheckDataset(patient.config->data, patient.config->model);
+    readings.data = CheckCorpus(patient.config->data, patient.config->model);
   } else if (!patient.data.empty()) {
     readings.data = CheckFiles(patient.data);
   }

@@ -15,8 +15,8 @@
 #include "common/base/status_macros.h"
 #include "common/base/this_machine.h"
 #include "common/base/utf8.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
-#include "common/config/model_shape.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/join.h"
 #include "common/security/certificates.h"
@@ -44,8 +44,8 @@ absl::Status CheckManifest(const std::string& configuration,
                            const std::optional<Manifest>& manifest) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config,
                             ParseConfig(configuration, "the coordinator's configuration"));
-  if (!manifest || !IsBuiltIn(config.model)) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, ModelManifest(config.model));
+  if (!manifest || config.model.kind != "gpt") return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, GptManifest(config.model));
   if (HashOf(own) == HashOf(*manifest)) return absl::OkStatus();
   return FailedPrecondition(
       "this longwave makes another model of the run's configuration than its workers: ",

@@ -19,7 +19,7 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/control/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
@@ -131,10 +131,10 @@ absl::Status WriteReplayed(const std::string& path, const RunReplayReport& repor
   return absl::OkStatus();
 }
 
-// Names and shapes of the run's parameters. Only the coordinator knows those of a model that is not
-// built in.
+// Names and shapes of the run's parameters. Only the coordinator knows those of a model that the
+// workers bring.
 absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& run_folder) {
-  if (IsBuiltIn(config.model)) return ModelManifest(config.model);
+  if (config.model.kind == "gpt") return GptManifest(config.model);
   const std::string folder = run_folder + "/state/coordinator";
   const absl::StatusOr<CoordinatorFile> file =
       ReadCoordinatorFolder(*MakePosixFileSystem(), folder);

@@ -35,7 +35,9 @@ struct Setting {
 
 absl::Status UnknownKey(const std::string& place, const std::string& name) {
   const std::string_view instead = InsteadOfRemovedKey(name);
-  if (!instead.empty()) return InvalidArgument(place, ": ", std::string(instead));
+  if (!instead.empty()) {
+    return InvalidArgument(place, ": ", name, " is no key any more: ", instead);
+  }
   const std::string nearest = NearestConfigKey(name);
   return InvalidArgument(place, ": unknown key ", Quotable(name),
                          nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"));
@@ -101,8 +103,9 @@ absl::Status Apply(const std::vector<Setting>& settings, RunConfig& config) {
   for (const Setting& setting : settings) {
     if (setting.key->set(config, setting.value)) continue;
     const std::string got = setting.value.empty() ? "nothing" : Quotable(setting.value);
+    const std::string_view instead = InsteadOfRemovedValue(setting.key->name, setting.value);
     return InvalidArgument(setting.place, ": ", setting.key->name, ": got ", got, ", wanted ",
-                           setting.key->wanted);
+                           setting.key->wanted, instead.empty() ? "" : ": ", instead);
   }
   return absl::OkStatus();
 }

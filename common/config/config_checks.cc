@@ -6,7 +6,6 @@
 #include "common/base/errors.h"
 #include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
-#include "common/config/model_shape.h"
 #include "common/wire/frame.h"
 
 namespace longwave {
@@ -18,24 +17,6 @@ Contradiction Between(std::vector<std::string> keys, const auto&... parts) {
 }
 
 std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
-  const bool has_images = config.data.kind == "images";
-  if (IsBuiltIn(config.model) && has_images != IsOfImages(config.model)) {
-    return Between({"data.kind", "model.kind"}, "data.kind: got ", config.data.kind,
-                   " with model.kind ", config.model.kind,
-                   ", wanted images for resnet and vit, text or tokens for gpt");
-  }
-  if ((config.model.kind == "file") != !config.model.file.empty()) {
-    return Between({"model.file", "model.kind"}, "model.file: got \"", config.model.file,
-                   "\" with model.kind ", config.model.kind,
-                   ", wanted a path with file, and none with another");
-  }
-  if (config.model.kind == "resnet" && config.model.layers != 8 && config.model.layers != 18) {
-    return Between({"model.layers", "model.kind"}, ResnetShapeOf(config.model).status().message());
-  }
-  if (config.model.kind == "vit" && config.model.image_size % config.model.patch != 0) {
-    return Between({"model.patch", "model.image_size"},
-                   ModelManifest(config.model).status().message());
-  }
   if (config.model.d_model % config.model.heads != 0) {
     return Between({"model.d_model", "model.heads"}, "model.d_model: got ", config.model.d_model,
                    ", wanted a multiple of model.heads (", config.model.heads, ")");
@@ -48,15 +29,13 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
   }
   if (!is_text && config.data.path == "compiler-headers") {
     return Between({"data.path", "data.kind"},
-                   "data.path: got compiler-headers, which are text, wanted a "
-                   "path with data.kind ",
+                   "data.path: got compiler-headers, which are text, wanted a path with data.kind ",
                    config.data.kind);
   }
-  if (config.train.activation_checkpoints && config.model.kind != "gpt" &&
-      config.model.kind != "vit") {
+  if (config.train.activation_checkpoints && config.model.kind != "gpt") {
     return Between({"train.activation_checkpoints", "model.kind"},
                    "train.activation_checkpoints: got true with model.kind ", config.model.kind,
-                   ", wanted gpt or vit");
+                   ", wanted gpt");
   }
   if (config.train.warmup_steps >= config.run.steps) {
     return Between({"train.warmup_steps", "run.steps"}, "train.warmup_steps: got ",

@@ -50,41 +50,29 @@ std::vector<ConfigKey> RunKeys() {
 
 std::vector<ConfigKey> ModelKeys() {
   return {
-      ChoiceKey(
-          LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "file", "external"}),
-          "gpt",
-          "`gpt`: a GPT of bytes or tokens. `resnet`: a residual CNN with GroupNorm, `vit`: a "
-          "vision transformer, for images. `file`: the TorchScript module of `model.file`. "
-          "`external`: what the first worker brings."),
-      TextKey(LONGWAVE_KEY(model.file), "", IsPathOrNone, "a path, or \"\"",
-              "Of `file`: a TorchScript module with forward(inputs, targets), which returns the "
-              "mean loss; its values are the weights that the run begins with."),
+      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "external"}), "gpt",
+                "`gpt`: a GPT of bytes or tokens, which `longwave-worker` trains. `external`: what "
+                "the first worker brings, such as a model of PyTorch (docs/python.md)."),
       ChoiceKey(
           LONGWAVE_KEY(model.size), WordChoices({"custom", "gpt2-124m", "gpt2-350m"}), "custom",
           "GPT-2's sizes: what `model` sets beside it stands, and the rest are that model's "
           "(768 wide, 12 blocks of 12 heads, or 1024, 24 and 16; context 1024, 50257 tokens)."),
       WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384, "Width, a multiple of `model.heads`."),
-      WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256,
-               "Transformer blocks; of `resnet` 8 (0.08 M parameters) or 18 (11.2 M)."),
+      WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256, "Transformer blocks."),
       WholeKey(LONGWAVE_KEY(model.heads), 4, 1, 256, "Attention heads of a block."),
       WholeKey(LONGWAVE_KEY(model.context), 64, 2, 65536, "Tokens of a sequence; bytes of text."),
       WholeKey(LONGWAVE_KEY(model.vocabulary), 256, 2, 1'000'000,
                "Tokens that the model tells apart: 256 bytes, or as many as the files' tokenizer "
                "has. Data with others are refused."),
-      WholeKey(LONGWAVE_KEY(model.channels), 3, 1, 16, "Of images: 1 of grey ones, 3 of colours."),
-      WholeKey(LONGWAVE_KEY(model.image_size), 32, 8, 1024, "Pixels of an image's side."),
-      WholeKey(LONGWAVE_KEY(model.classes), 10, 2, 256, "Of images; labels are below it."),
-      WholeKey(LONGWAVE_KEY(model.patch), 4, 1, 64, "Of `vit`: a divisor of `model.image_size`."),
   };
 }
 
 std::vector<ConfigKey> DataKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(data.kind), WordChoices({"text", "tokens", "images"}), "text",
+      ChoiceKey(LONGWAVE_KEY(data.kind), WordChoices({"text", "tokens"}), "text",
                 "`text`: bytes, at most 1 GiB, which a worker holds in memory. `tokens`: files of "
                 "tokens, which are mapped: llm.c's shards, which say so at their beginning, or "
-                "tokens alone as nanoGPT writes them (`data.token_type`). `images`: IDX or CIFAR's "
-                "binary files, plain or gzip, at most 1 GiB."),
+                "tokens alone as nanoGPT writes them (`data.token_type`)."),
       TextKey(
           LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
           "The data to train on: a file, a folder (its files in order of their names), a pattern "
@@ -96,9 +84,6 @@ std::vector<ConfigKey> DataKeys() {
                 "Share of the data, at their end, that is held out for validation."),
       ChoiceKey(LONGWAVE_KEY(data.token_type), WordChoices({"uint16", "uint32"}), "uint16",
                 "Tokens of files that don't say, little-endian."),
-      WholeKey(LONGWAVE_KEY(data.crop), 0, 0, 64,
-               "Pixels by which a training image is shifted at most, up or down and to a side."),
-      FlagKey(LONGWAVE_KEY(data.flip), false, "Flip half of the training images, left to right."),
   };
 }
 
@@ -106,16 +91,16 @@ std::vector<ConfigKey> TrainKeys() {
   return {
       WholeKey(
           LONGWAVE_KEY(train.batch), 8, 1, 65536,
-          "Sequences or images of a step. The coordinator's and the shards' value is the "
+          "Sequences of a step. The coordinator's and the shards' value is the "
           "run's; a worker may use a smaller one. The weight of a contribution is its number of "
           "tokens, and the shards reject one that weighs more than the run's batch can."),
       WholeKey(LONGWAVE_KEY(train.micro_batches), 1, 1, 65536,
                "Parts of a step's batch that are computed one after another, their gradients added "
                "up in that order: less memory for activations."),
       FlagKey(LONGWAVE_KEY(train.activation_checkpoints), false,
-              "Of `gpt` and `vit`: the backward pass computes a block's activations again from the "
-              "block's input, which alone is kept: memory of one block instead of all, for about a "
-              "third more time. Gradients are the same."),
+              "Of `gpt`: the backward pass computes a block's activations again from the block's "
+              "input, which alone is kept: memory of one block instead of all, for about a third "
+              "more time. Gradients are the same."),
       ChoiceKey(
           LONGWAVE_KEY(train.optimizer), WordChoices({"adamw", "muon", "sgd"}), "muon",
           "The inner optimizer. `muon`: of the hidden matrices the momentum, orthogonalised by "

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
-#include "common/base/status_macros.h"
 
 namespace longwave {
 
@@ -42,25 +41,25 @@ double GptActivationBytes(const ModelSection& model, uint32_t batch, bool checkp
   return 4.0 * batch * model.context * (blocks + 4 * d + 3.0 * model.vocabulary);
 }
 
-absl::Status CheckBlocks(const ModelSection& model, uint32_t length) {
+absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
+  if (model.kind != "gpt") return InvalidArgument("model.kind is ", model.kind, "; wanted gpt");
   for (const auto& [key, value] : {std::pair<const char*, uint32_t>{"d_model", model.d_model},
                                    {"layers", model.layers},
                                    {"heads", model.heads},
-                                   {"context", length}}) {
+                                   {"context", model.context}}) {
     if (value == 0) return InvalidArgument("model.", key, " is 0; wanted at least 1");
   }
   if (model.d_model % model.heads != 0) {
     return InvalidArgument("model.heads is ", model.heads,
                            "; wanted a divisor of model.d_model, which is ", model.d_model);
   }
-  return absl::OkStatus();
-}
-
-void AddBlocks(const ModelSection& model, Manifest* manifest) {
   const int64_t d = model.d_model;
+  Manifest manifest;
   auto add = [&](std::string name, std::vector<int64_t> shape) {
-    manifest->tensors.push_back({std::move(name), std::move(shape)});
+    manifest.tensors.push_back({std::move(name), std::move(shape)});
   };
+  add("wte.weight", {model.vocabulary, d});
+  add("wpe.weight", {model.context, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
     const std::string block = absl::StrCat("h.", layer, ".");
     add(block + "ln_1.weight", {d});
@@ -78,14 +77,6 @@ void AddBlocks(const ModelSection& model, Manifest* manifest) {
   }
   add("ln_f.weight", {d});
   add("ln_f.bias", {d});
-}
-
-absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
-  LONGWAVE_RETURN_IF_ERROR(CheckBlocks(model, model.context));
-  Manifest manifest;
-  manifest.tensors.push_back({"wte.weight", {model.vocabulary, model.d_model}});
-  manifest.tensors.push_back({"wpe.weight", {model.context, model.d_model}});
-  AddBlocks(model, &manifest);
   return manifest;
 }
 

@@ -37,13 +37,8 @@ double GptFlopsPerToken(const ModelSection& model);
 // train.activation_checkpoints.
 double GptActivationBytes(const ModelSection& model, uint32_t batch, bool checkpoints = false);
 
-// Errors: InvalidArgument (a size of zero, heads that do not divide d_model).
+// Errors: InvalidArgument (another model.kind, a size of zero, heads that do not divide d_model).
 absl::StatusOr<Manifest> GptManifest(const ModelSection& model);
-
-// InvalidArgument unless the sizes make transformer blocks for `length` places.
-absl::Status CheckBlocks(const ModelSection& model, uint32_t length);
-// Appends the tensors of model.layers blocks and of the norm after the last one.
-void AddBlocks(const ModelSection& model, Manifest* manifest);
 
 }  // namespace longwave
 

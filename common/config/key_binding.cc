@@ -5,8 +5,8 @@ namespace longwave {
 Binding BindingOf(std::string_view name) {
   for (const std::string_view own :
        {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
-        "model.file", "data.path", "data.validation_path", "train.micro_batches",
-        "train.activation_checkpoints", "train.threads", "train.device", "train.autocast",
+        "data.path", "data.validation_path", "train.micro_batches", "train.activation_checkpoints",
+        "train.threads", "train.device", "train.autocast",
         "sync.up.codec"}) {
     if (name == own) return Binding::kNone;
   }

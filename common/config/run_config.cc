@@ -51,12 +51,8 @@ uint64_t ContributionStepsMax(const RunConfig& config) {
   return std::max(inner_steps, config.run.steps - last);
 }
 
-uint64_t ExampleWeight(const RunConfig& config) {
-  return config.data.kind == "images" ? 1 : config.model.context;
-}
-
 uint64_t ContributionWeightMax(const RunConfig& config) {
-  return ContributionStepsMax(config) * config.train.batch * ExampleWeight(config);
+  return ContributionStepsMax(config) * config.train.batch * config.model.context;
 }
 
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {

@@ -32,25 +32,20 @@ struct RunSection {
 };
 
 struct ModelSection {
-  std::string kind;             // "gpt", "resnet", "vit", "file", "external"
-  std::string file;             // of "file": a TorchScript module
+  std::string kind;             // "gpt", "external"
   std::string size = "custom";  // gives the defaults of d_model, layers, heads, context, vocabulary
   uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
   uint32_t vocabulary = 256;  // distinct tokens; 256: bytes
-  uint32_t channels = 0, image_size = 0, classes = 0;
-  uint32_t patch = 4;  // pixels of a side
 
   bool operator==(const ModelSection&) const = default;
 };
 
 struct DataSection {
-  std::string kind;             // "text", "tokens", "images"
+  std::string kind;             // "text", "tokens"
   std::string path;             // a file, a folder, a pattern, or "compiler-headers"
   std::string validation_path;  // held out; empty: a share of the others
   double validation_share = 0;  // of the training data, at the end, held out
   std::string token_type;       // of files that don't say: "uint16", "uint32"
-  uint32_t crop = 0;            // pixels, the largest random shift of a training image
-  bool flip = false;            // mirrors half of the training images
 
   bool operator==(const DataSection&) const = default;
 };
@@ -172,11 +167,8 @@ uint32_t WorkersMax(const RunConfig& config);
 // end: up to 2·H − ⌈H / F⌉.
 uint64_t ContributionStepsMax(const RunConfig& config);
 
-// The weight of an example: its tokens, or 1 for an image.
-uint64_t ExampleWeight(const RunConfig& config);
-
-// The largest weight of one contribution: ContributionStepsMax times train.batch times
-// ExampleWeight. A shard rejects a push with more.
+// The largest weight of one contribution, in tokens: ContributionStepsMax times train.batch times
+// model.context. A shard rejects a push with more.
 uint64_t ContributionWeightMax(const RunConfig& config);
 
 // θ is equal on all replicas under every update but `local`.

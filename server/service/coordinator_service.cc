@@ -21,7 +21,7 @@
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "common/log/refusals.h"
@@ -65,8 +65,8 @@ constexpr uint64_t kRefusedLinesMax = 32;
 // others.
 absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest,
                                       uint64_t layout_hash) {
-  if (IsBuiltIn(config.model)) {
-    LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, ModelManifest(config.model));
+  if (config.model.kind == "gpt") {
+    LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, GptManifest(config.model));
     if (const std::string difference = FirstDifference(manifest, wanted); !difference.empty()) {
       return InvalidArgument("the model is not that of the configuration: ", difference);
     }

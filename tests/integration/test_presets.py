@@ -2,7 +2,6 @@
 
 import json
 import math
-import struct
 import unittest
 
 import formulae
@@ -133,28 +132,6 @@ class Presets(IntegrationTest):
                 self.assertEqual(done.status, 0, done.output + done.errors)
                 self.assertTrue(done.summary["replicas_equal"])
                 self.assertLess(done.summary["val_loss"], math.log(256), (optimizer, preset))
-
-    def test_a_residual_cnn_trains_on_images(self):
-        """Of class c the c-th quarter of the rows is bright."""
-        folder = self.root / "images"
-        folder.mkdir()
-        count, size = 200, 8
-        bright = [[255 if 4 * y // size == image % 4 else image % 50 for y in range(size) for _ in range(size)]
-                  for image in range(count)]
-        (folder / "images-idx3-ubyte").write_bytes(
-            struct.pack(">4I", 0x803, count, size, size) + bytes(pixel for image in bright for pixel in image))
-        (folder / "labels-idx1-ubyte").write_bytes(
-            struct.pack(">2I", 0x801, count) + bytes(image % 4 for image in range(count)))
-        done = self.up("--data", folder, data__kind="images", model__kind="resnet", model__layers=8, model__channels=1,
-                       model__image_size=size, model__classes=4, train__micro_batches=2,
-                       sync__inner_steps=4, run__steps=40, run__validation_batches=10, **PATIENT)
-        self.assertEqual(done.status, 0, done.output + done.errors)
-        self.assertTrue(done.summary["replicas_equal"])
-        self.assertEqual(done.summary["tokens"], 40 * WORKERS * TINY["train.batch"])  # an image has weight 1
-        logs = "".join(path.read_text(encoding="utf-8") for path in (done.folder / "logs").glob("worker-*.log"))
-        self.assertRegex(logs, r"validation accuracy [\d.]+ %")
-        self.assertLess(done.summary["val_loss"], math.log(4))
-        self.check_replay(done)
 
     def test_overlap_fragments_connections_and_limits(self):
         settings = {"run__preset": "longwave", "sync__inner_steps": 8, "sync__overlap": 3,

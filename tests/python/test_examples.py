@@ -30,16 +30,23 @@ class Examples(WorkersTest):
     def test_a_lightning_module(self):
         self.check("lightning_gpt.py", "--data", self.text, *SMALL)
 
-    def test_a_resnet_on_images(self):
+    def check_images(self, *arguments, steps):
         if not IMAGES.is_dir():
             self.skipTest(f"no images in {IMAGES}")
-        logs = self.check("resnet_images.py", "--data", IMAGES, "--learning-rate", 0.005, steps=210)
+        logs = self.check("images.py", "--data", IMAGES, *arguments, steps=steps)
         for log in logs.values():
             self.assertIn("held-out images are right", log)
 
+    def test_a_resnet_on_images(self):
+        self.check_images("--learning-rate", 0.005, steps=210)
+
+    def test_a_vision_transformer_on_images(self):
+        self.check_images("--model", "vit", "--width", 32, "--layers", 2, "--optimizer", "muon", "--learning-rate", 0.015,
+                          steps=150)
+
     def test_images_that_are_none_are_refused_with_a_sentence(self):
         with self.assertRaises(AssertionError) as failure:
-            self.alone(self.example("resnet_images.py", "--data", self.root))
+            self.alone(self.example("images.py", "--data", self.root))
         self.assertIn("has no IDX file of unsigned bytes in 3 dimensions; wanted MNIST's two files",
                       str(failure.exception))
 

@@ -6,14 +6,12 @@
 
 namespace longwave {
 
-// The examples of one step. Sequences: tokens and targets are [rows, length], row-major, and
-// targets are the tokens one place later. Images: pixels are [rows, channels, size, size], targets
-// [rows] are classes.
+// The sequences of one step: tokens and targets are [rows, length], row-major, and targets are the
+// tokens one place later.
 struct Batch {
   int64_t rows = 0;
   int64_t length = 0;
   std::vector<int64_t> tokens;
-  std::vector<float> pixels;
   std::vector<int64_t> targets;
 
   bool operator==(const Batch&) const = default;

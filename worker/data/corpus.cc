@@ -20,6 +20,9 @@
 namespace longwave {
 namespace {
 
+// Separates the streams of batches from other streams of the same seed.
+constexpr uint64_t kBatchStream = 0x6261746368;  // "batch"
+
 // An opened file of the corpus.
 struct OpenFile {
   std::ifstream stream;

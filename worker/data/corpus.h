@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
-#include "worker/data/dataset.h"
+#include "worker/data/batch.h"
 
 namespace longwave {
 
-// Limit for text and images, which are loaded into memory whole.
+// Limit for text, which is loaded into memory whole.
 inline constexpr uint64_t kCorpusBytesMax = uint64_t{1} << 30;
 
 // Contiguous tokens in memory: little-endian numbers of `width` bytes.
@@ -27,26 +27,32 @@ struct TokenPiece {
   uint64_t begin = 0;  // the first token's index in the corpus
 };
 
-// Tokens end to end, in windows of model.context. The first part is for training, the rest for
-// validation.
-class Corpus final : public Dataset {
+// A worker's data: tokens end to end, in windows of model.context. The first part is for training,
+// the rest for validation. Batches depend on the arguments alone, so a worker's step has the same
+// batch wherever and whenever it runs. InvalidArgument of a batch: a token is not below
+// model.vocabulary; the message says where.
+class Corpus final {
  public:
   // Loads text, whose bytes are the tokens, or maps files of tokens (token_files.h), by data.kind.
+  // NotFound: no files. InvalidArgument: another kind of data, or too little in one part.
+  // ResourceExhausted: more than kCorpusBytesMax to load. PermissionDenied, DataLoss: an unreadable
+  // file.
   static absl::StatusOr<Corpus> Load(const DataSection& data, const ModelSection& model);
 
   // Makes a corpus of `text`; errors name it `source`.
   static absl::StatusOr<Corpus> FromText(std::string text, double validation_share,
                                          uint32_t context, const std::string& source);
 
+  // `rows` windows of the training part, drawn with replacement.
   absl::StatusOr<Batch> TrainBatch(uint64_t seed, uint32_t worker, uint64_t step,
-                                   uint32_t rows) const override;
-  absl::StatusOr<Batch> ValidationBatch(uint32_t index, uint32_t count,
-                                        uint32_t rows) const override;
-  std::string Size() const override;
+                                   uint32_t rows) const;
+  // Batch `index` of `count`: windows spread evenly over the validation part, equal on all workers.
+  absl::StatusOr<Batch> ValidationBatch(uint32_t index, uint32_t count, uint32_t rows) const;
+  // Size of the training part, in words.
+  std::string Size() const;
 
   uint64_t train_count() const { return train_count_; }
-  // Tokens `begin` to `begin` + `count` − 1 over both parts. InvalidArgument: a token is not below
-  // model.vocabulary; the message says where.
+  // Tokens `begin` to `begin` + `count` − 1 over both parts.
   absl::StatusOr<std::vector<int64_t>> Tokens(uint64_t begin, uint64_t count) const;
 
  private:

@@ -28,14 +28,20 @@ enum BlockTensor {
 constexpr double kNormEpsilon = 1e-5;
 constexpr double kDeviation = 0.02;  // of initial weights
 
+// LayerNorm over d.
+at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
+                const at::Tensor& x) {
+  return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
+}
+
 // x: [rows · length, d]. Attention of all heads at once.
 at::Tensor Attend(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
-                  int64_t length, bool is_causal) {
+                  int64_t length) {
   const int64_t rows = x.size(0) / length, heads = model.heads, d = model.d_model;
   const at::Tensor qkv = at::addmm(p[kQkvBias], x, p[kQkvWeight])
                              .view({rows, length, 3, heads, d / heads})
                              .permute({2, 0, 3, 1, 4});
-  const at::Tensor mixed = Attention(qkv, is_causal).transpose(1, 2).reshape({rows * length, d});
+  const at::Tensor mixed = CausalAttention(qkv).transpose(1, 2).reshape({rows * length, d});
   return at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
 }
 
@@ -45,6 +51,20 @@ at::Tensor AddNetwork(const ModelSection& model, std::span<const at::Tensor> p,
   const at::Tensor normed = Norm(model, p[kNorm2Scale], p[kNorm2Bias], x);
   const at::Tensor hidden = at::gelu(at::addmm(p[kFcBias], normed, p[kFcWeight]));
   return x + at::addmm(p[kNetworkOutBias], hidden, p[kNetworkOutWeight]);
+}
+
+// A block with the tensors `p`, on x: [rows · length, d].
+at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
+                            const at::Tensor& x, int64_t length, bool recompute) {
+  if (recompute) {
+    const auto block = [model, length](const at::Tensor& input,
+                                       std::span<const at::Tensor> parameters) {
+      return TransformerBlock(model, parameters, input, length, /*recompute=*/false);
+    };
+    return Recomputed(block, x, p);
+  }
+  const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
+  return AddNetwork(model, p, x + Attend(model, p, normed, length));
 }
 
 std::span<const at::Tensor> BlockOf(std::span<const at::Tensor> parameters, uint32_t layer) {
@@ -60,24 +80,6 @@ at::Tensor Logits(const ModelSection& model, std::span<const at::Tensor> paramet
 
 }  // namespace
 
-at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
-                const at::Tensor& x) {
-  return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
-}
-
-at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
-                            const at::Tensor& x, int64_t length, const BlockMode& mode) {
-  if (mode.recompute) {
-    const auto block = [model, length, is_causal = mode.is_causal](
-                           const at::Tensor& input, std::span<const at::Tensor> parameters) {
-      return TransformerBlock(model, parameters, input, length, {.is_causal = is_causal});
-    };
-    return Recomputed(block, x, p);
-  }
-  const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
-  return AddNetwork(model, p, x + Attend(model, p, normed, length, mode.is_causal));
-}
-
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens, bool recompute) {
   const int64_t d = model.d_model, rows = tokens.inputs.size(0), length = tokens.inputs.size(1);
@@ -86,8 +88,7 @@ at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parame
   at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
                      .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
-    x = TransformerBlock(model, BlockOf(parameters, layer), x, length,
-                         {.is_causal = true, .recompute = recompute});
+    x = TransformerBlock(model, BlockOf(parameters, layer), x, length, recompute);
   }
   // In fp32 under any autocast, like the attention's softmax.
   return at::nll_loss(at::log_softmax(Logits(model, parameters, x), 1, at::kFloat),
@@ -119,10 +120,7 @@ at::Tensor GptStep(const ModelSection& model, std::span<const at::Tensor> parame
 
 GptInit InitOf(const ModelSection& model, int index) {
   if (index < kGptEmbeddingTensors) return {.deviation = kDeviation};
-  return InitOfBlocks(model, index - kGptEmbeddingTensors);
-}
-
-GptInit InitOfBlocks(const ModelSection& model, int index) {
+  index -= kGptEmbeddingTensors;
   const int blocks_end = kGptBlockTensors * static_cast<int>(model.layers);
   if (index >= blocks_end) return {.constant = index == blocks_end ? 1.0f : 0.0f};
   switch (index % kGptBlockTensors) {

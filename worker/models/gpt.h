@@ -20,20 +20,9 @@ struct Tokens {
 };
 
 // Mean cross-entropy of the batch. `parameters`: tensors shaped and ordered as in GptManifest.
-// recompute: see BlockMode. Throws LibTorch's exceptions.
+// recompute: the backward pass computes a block's activations again. Throws LibTorch's exceptions.
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens, bool recompute);
-
-struct BlockMode {
-  bool is_causal = false;  // a place attends to itself and the places before
-  bool recompute = false;  // the backward pass computes the block's activations again
-};
-// A block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d].
-at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
-                            const at::Tensor& x, int64_t length, const BlockMode& mode);
-// LayerNorm over d.
-at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
-                const at::Tensor& x);
 
 // Keys and values of the earlier tokens, by layer: [2, heads, context, d_head].
 using GptMemory = std::vector<at::Tensor>;
@@ -50,8 +39,6 @@ struct GptInit {
   double deviation = 0;
 };
 GptInit InitOf(const ModelSection& model, int index);
-// Likewise, of tensor `index` of AddBlocks.
-GptInit InitOfBlocks(const ModelSection& model, int index);
 
 }  // namespace longwave
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/figures.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 
@@ -67,7 +67,7 @@ MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
   const uint32_t rows = (train.batch + parts - 1) / parts;
   const double parameters = Parameters(manifest);
   return {parameters, 2 * kFloatBytes * parameters +
-                          ModelActivationBytes(model, rows, train.activation_checkpoints)};
+                          GptActivationBytes(model, rows, train.activation_checkpoints)};
 }
 
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {

@@ -16,7 +16,6 @@ struct MemoryNeed {
 };
 
 // Memory of the replica alone: θ, its gradient and the activations of a step's forward pass.
-// Of a model of a file the activations are not known, and not counted.
 MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
                          const TrainSection& train);
 

@@ -5,28 +5,22 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "common/base/errors.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "worker/models/gpt.h"
 #include "worker/models/memory.h"
-#include "worker/models/resnet.h"
-#include "worker/models/script_model.h"
 #include "worker/models/torch_compat.h"
-#include "worker/models/vit.h"
 
 namespace longwave {
 namespace {
@@ -69,14 +63,12 @@ float NormalLike(Rng& rng, double deviation) {
 class TorchReplica final : public Replica {
  public:
   TorchReplica(const ModelSection& model, const TrainSection& train, at::DeviceType device,
-               std::optional<ScriptModel> script, Manifest manifest, const Layout& layout,
-               uint64_t seed)
+               Manifest manifest, const Layout& layout, uint64_t seed)
       : model_(model),
         bf16_(train.autocast == "bf16"),
         recompute_(train.activation_checkpoints),
         micro_batches_(std::max(1u, train.micro_batches)),
         device_(device),
-        script_(std::move(script)),
         manifest_(std::move(manifest)),
         theta_(Zeros(layout)),
         gradient_(Zeros(layout)) {
@@ -84,11 +76,10 @@ class TorchReplica final : public Replica {
       const TensorSpec& tensor = manifest_.tensors[i];
       const auto offset = static_cast<int64_t>(layout.flat_offset(i));
       at::Tensor parameter = View(theta_, offset, tensor);
-      parameter.copy_(script_ ? script_->value(i) : Start(InitOf(i), seed, i, tensor));
+      parameter.copy_(Start(InitOf(model_, static_cast<int>(i)), seed, i, tensor));
       parameter.set_requires_grad(true);
       // The backward pass adds to an existing gradient, so this view stays.
       parameter.mutable_grad() = View(gradient_, offset, tensor);
-      if (script_) script_->Bind(i, parameter);
       parameters_.push_back(std::move(parameter));
     }
   }
@@ -101,10 +92,10 @@ class TorchReplica final : public Replica {
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override try {
     FlushDenormals flush;
     gradient_.zero_();
-    const Examples examples = ToDevice(batch);
+    const Tokens tokens = ToDevice(batch);
     const int64_t parts = PartCount(batch);
     double sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += AddPart(examples, batch.rows, part);
+    for (int64_t part = 0; part < parts; ++part) sum += AddPart(tokens, batch.rows, part);
     return sum;
   } catch (const std::exception& error) {
     return TorchError("model", error);
@@ -113,16 +104,12 @@ class TorchReplica final : public Replica {
   absl::StatusOr<double> Loss(const Batch& batch) override try {
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
-    right_ = 0;
     return Forward(ToDevice(batch)).item<float>();
   } catch (const std::exception& error) {
     return TorchError("model", error);
   }
 
-  uint64_t right() const override { return right_; }
-
   absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) override try {
-    if (model_.kind != "gpt") return Replica::NextLogits(tokens);
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
     // Tokens with a known beginning, at the same θ, are not computed again.
@@ -148,16 +135,12 @@ class TorchReplica final : public Replica {
     return (batch.rows + part - 1) / part;
   }
 
-  struct Examples {
-    at::Tensor inputs, targets;
-  };
-
   // Adds the gradient of a part of the batch to the gradient, and returns its share of the loss.
-  double AddPart(const Examples& examples, int64_t batch_rows, int64_t part) {
+  double AddPart(const Tokens& tokens, int64_t batch_rows, int64_t part) {
     const int64_t begin = part * RowsOfPart(batch_rows);
     const int64_t rows = std::min(RowsOfPart(batch_rows), batch_rows - begin);
     at::Tensor loss =
-        Forward({examples.inputs.narrow(0, begin, rows), examples.targets.narrow(0, begin, rows)});
+        Forward({tokens.inputs.narrow(0, begin, rows), tokens.targets.narrow(0, begin, rows)});
     // A part's mean is weighted by its share. A whole batch is not multiplied by 1.
     const double share = static_cast<double>(rows) / static_cast<double>(batch_rows);
     if (rows < batch_rows) loss = loss * share;
@@ -188,56 +171,24 @@ class TorchReplica final : public Replica {
     return start;
   }
 
-  // For a residual CNN: He's rule for convolutions, whose fan-in is all but the first dimension.
-  // A vision transformer's blocks and positions are the GPT's; its other matrices are scaled by
-  // their fan-in.
-  GptInit InitOf(size_t index) const {
-    if (!IsOfImages(model_)) return longwave::InitOf(model_, static_cast<int>(index));
-    if (model_.kind == "vit") {
-      if (index == kVitPositions) return longwave::InitOf(model_, 0);
-      if (index >= kVitFirstTensors && index + 2 < manifest_.tensors.size())
-        return InitOfBlocks(model_, static_cast<int>(index - kVitFirstTensors));
-    }
-    const TensorSpec& tensor = manifest_.tensors[index];
-    const auto rows = static_cast<double>(tensor.shape[0]);
-    if (tensor.shape.size() == 4)
-      return {.deviation = std::sqrt(2 * rows / static_cast<double>(ElementCount(tensor)))};
-    if (tensor.shape.size() == 2) return {.deviation = 1 / std::sqrt(rows)};
-    return {.constant = absl::EndsWith(tensor.name, ".weight") ? 1.0f : 0.0f};
-  }
-
-  at::Tensor Forward(const Examples& examples) {
+  at::Tensor Forward(const Tokens& tokens) {
     const Autocast autocast(bf16_, device_);
-    if (script_) return script_->Loss(examples.inputs, examples.targets);
-    if (model_.kind == "gpt")
-      return GptLoss(model_, parameters_, {examples.inputs, examples.targets}, recompute_);
-    const at::Tensor logits =
-        model_.kind == "vit" ? VitLogits(model_, parameters_, examples.inputs, recompute_)
-                             : ResnetLogits(*ResnetShapeOf(model_), parameters_, examples.inputs);
-    if (!at::GradMode::is_enabled())
-      right_ = logits.argmax(1).eq(examples.targets).sum().item<int64_t>();
-    return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), examples.targets);
+    return GptLoss(model_, parameters_, tokens, recompute_);
   }
 
-  Examples ToDevice(const Batch& batch) {
-    if (batch.pixels.empty()) {
-      const std::vector<int64_t> shape = {batch.rows, batch.length};
-      return {ToDevice(batch.tokens, shape, &pinned_inputs_),
-              ToDevice(batch.targets, shape, &pinned_targets_)};
-    }
-    const int64_t size = model_.image_size;
-    return {ToDevice(batch.pixels, {batch.rows, model_.channels, size, size}, &pinned_inputs_),
-            ToDevice(batch.targets, {batch.rows}, &pinned_targets_)};
+  Tokens ToDevice(const Batch& batch) {
+    const std::vector<int64_t> shape = {batch.rows, batch.length};
+    return {ToDevice(batch.tokens, shape, &pinned_inputs_),
+            ToDevice(batch.targets, shape, &pinned_targets_)};
   }
 
   // Copies to a GPU by way of pinned memory, which is free again since the last batch's loss was
   // awaited.
-  template <typename Number>
-  at::Tensor ToDevice(const std::vector<Number>& values, const std::vector<int64_t>& shape,
+  at::Tensor ToDevice(const std::vector<int64_t>& values, const std::vector<int64_t>& shape,
                       at::Tensor* pinned) {
-    const at::TensorOptions options(std::is_same_v<Number, float> ? at::kFloat : at::kLong);
+    const at::TensorOptions options(at::kLong);
     // LibTorch wants mutable memory but only reads it.
-    const at::Tensor host = at::from_blob(const_cast<Number*>(values.data()), shape, options);
+    const at::Tensor host = at::from_blob(const_cast<int64_t*>(values.data()), shape, options);
     if (device_ == at::kCPU) return host;
     if (!pinned->defined() || pinned->sizes() != at::IntArrayRef(shape)) {
       *pinned = at::empty(shape, options.pinned_memory(true));
@@ -251,46 +202,33 @@ class TorchReplica final : public Replica {
   const bool recompute_;  // train.activation_checkpoints
   const int64_t micro_batches_;
   const at::DeviceType device_;
-  std::optional<ScriptModel> script_;  // of model.file
   const Manifest manifest_;
   const at::Tensor theta_;
   const at::Tensor gradient_;
   std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
   at::Tensor pinned_inputs_, pinned_targets_;
-  uint64_t right_ = 0;
   std::vector<int64_t> remembered_;  // NextLogits' tokens with keys and values in memory_
   GptMemory memory_;
 };
 
 }  // namespace
 
-absl::StatusOr<Manifest> ReplicaManifest(const ModelSection& model) {
-  if (model.kind != "file") return ModelManifest(model);
-  LONGWAVE_ASSIGN_OR_RETURN(const ScriptModel script, ScriptModel::Load(model.file, at::kCPU));
-  return script.manifest();
-}
-
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads, BackendKind device) {
   const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
-  std::optional<ScriptModel> script;
-  if (model.kind == "file") {
-    LONGWAVE_ASSIGN_OR_RETURN(script, ScriptModel::Load(model.file, torch_device));
-  }
-  absl::StatusOr<Manifest> manifest = script ? script->manifest() : ModelManifest(model);
-  if (!manifest.ok()) return manifest.status();
+  LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, GptManifest(model));
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(device));
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory memory, ops->memory());
-  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, *manifest, train), 1, memory,
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, manifest, train), 1, memory,
                                        ops->on_device ? kGpuMemory : kMachineMemory));
   // The place of tensors in the flat array does not depend on the tiling.
-  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(*manifest, LayoutOptions{}));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
   try {
     at::set_num_threads(threads);
     SetBlasThreads(threads);
-    return std::make_unique<TorchReplica>(model, train, torch_device, std::move(script),
-                                          *std::move(manifest), layout, seed);
+    return std::make_unique<TorchReplica>(model, train, torch_device, std::move(manifest), layout,
+                                          seed);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("model: no memory for ", layout.parameter_count(), " parameters");
   } catch (const std::exception& error) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/errors.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
 #include "kernels/ops.h"
@@ -15,19 +14,15 @@
 
 namespace longwave {
 
-// The tensors of a replica of the model: those of model.file, or as in ModelManifest. Errors: as
-// ModelManifest; of a file also NotFound, and InvalidArgument for what is no module to train.
-absl::StatusOr<Manifest> ReplicaManifest(const ModelSection& model);
-
 // A trained model on one device behind plain arrays. Parameters and gradients are views of two flat
 // arrays in the layout's order (see Tile), so optimizer and sync are independent of the model. Not
 // thread-safe.
 class Replica {
  public:
-  // Parameters are those of model.file, or drawn from `seed` with our own generator, so replicas of
-  // one seed start with the same bits on any machine, device or LibTorch. threads: of this
-  // process's tensor operations. device: kCpu, or kCuda after OpenDevice has returned it.
-  // Errors: as ReplicaManifest. ResourceExhausted: the model does not fit into the device's memory.
+  // A GPT of GptManifest's tensors. Parameters are drawn from `seed` with our own generator, so
+  // replicas of one seed start with the same bits on any machine, device or LibTorch. threads: of
+  // this process's tensor operations. device: kCpu, or kCuda after OpenDevice has returned it.
+  // Errors: as GptManifest. ResourceExhausted: the model does not fit into the device's memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads,
@@ -47,15 +42,11 @@ class Replica {
 
   // As ForwardBackward, without changing gradient().
   virtual absl::StatusOr<double> Loss(const Batch& batch) = 0;
-  // Number of images of the last Loss whose target the model rated likeliest.
-  virtual uint64_t right() const { return 0; }
 
   // The model's logits at θ for the token after `tokens` (1 to model.context of them): one for each
   // of the vocabulary, in fp32. If the tokens extend those of the last call, only the new ones are
-  // computed, so θ must not change in between. Unimplemented: the model is no GPT.
-  virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> /*tokens*/) {
-    return Unimplemented("this model goes on with no text");
-  }
+  // computed, so θ must not change in between.
+  virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) = 0;
 };
 
 }  // namespace longwave

@@ -70,17 +70,18 @@ class Autocast {
   const at::DeviceType device_;
 };
 
-// Attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
+// Causal attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
 // LibTorch 2.0 and later have a fused kernel without scores of length × length in memory.
-inline at::Tensor Attention(const at::Tensor& qkv, bool is_causal) {
+inline at::Tensor CausalAttention(const at::Tensor& qkv) {
 #if TORCH_VERSION_MAJOR >= 2
   return at::scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2),
-                                          /*attn_mask=*/{}, /*dropout_p=*/0, is_causal);
+                                          /*attn_mask=*/{}, /*dropout_p=*/0,
+                                          /*is_causal=*/true);
 #else
   const int64_t rows = qkv.size(1), heads = qkv.size(2), length = qkv.size(3), d = qkv.size(4);
   const at::Tensor flat = qkv.contiguous().view({3, rows * heads, length, d});
-  // 0 where a place may attend; with is_causal −∞ above the diagonal.
-  const float hidden = is_causal ? -std::numeric_limits<float>::infinity() : 0;
+  // 0 where a place may attend, −∞ above the diagonal.
+  const float hidden = -std::numeric_limits<float>::infinity();
   const at::Tensor mask =
       at::full({length, length}, hidden, qkv.options().dtype(at::kFloat)).triu(1);
   const at::Tensor scores = at::baddbmm(mask, flat.select(0, 0), flat.select(0, 1).transpose(1, 2),

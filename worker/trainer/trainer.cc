@@ -148,19 +148,12 @@ absl::Status Trainer::Validate(uint32_t round) {
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
-  uint64_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (parts_.member.control->stop_requested()) return member_.Cancelled();
     LONGWAVE_ASSIGN_OR_RETURN(const Batch batch,
                               parts_.data->ValidationBatch(i, count, config_.train.batch));
     LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->Loss(batch));
     sum += loss;
-    right += parts_.replica->right();
-  }
-  // A model of a file gives its loss alone.
-  if (config_.data.kind == "images" && config_.model.kind != "file") {
-    Log(LogLevel::kInfo,
-        absl::StrCat("validation accuracy ", 100.0 * right / count / config_.train.batch, " %"));
   }
   return sum / count;
 }

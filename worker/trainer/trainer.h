@@ -12,7 +12,7 @@
 #include "common/config/run_config.h"
 #include "common/control/control.h"
 #include "kernels/ops.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 #include "worker/member/member.h"
 #include "worker/member/worker_metrics.h"
 #include "worker/models/inner_optimizer.h"
@@ -22,7 +22,7 @@ namespace longwave {
 
 // A trainer's parts, all of which outlive the trainer.
 struct TrainerParts {
-  const Dataset* data = nullptr;
+  const Corpus* data = nullptr;
   Replica* replica = nullptr;
   InnerOptimizer* optimizer = nullptr;
   std::string run_dir;       // where the validating worker writes model.safetensors

@@ -16,7 +16,7 @@ namespace longwave {
 absl::Status CheckPlace(const std::string& path, const RunConfig& config);
 
 // Writes the run's model after so many inner steps by WriteSafetensors, with metadata about the
-// model. If the file is called model.safetensors and the model is built in, config.json beside it
+// model. If the file is called model.safetensors and the model is a GPT, config.json beside it
 // describes it (Gpt2Config), since transformers want these two names.
 absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,
                         const Layout& layout, const float* theta, uint64_t steps);

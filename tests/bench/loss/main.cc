@@ -34,7 +34,7 @@
 #include "kernels/ops.h"
 #include "tests/bench/in_process/in_process.h"
 #include "tests/bench/loss/energy.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
 #include "worker/models/device.h"
 #include "worker/models/optimizers.h"
@@ -58,7 +58,7 @@ struct Outcome {
 };
 
 // A worker's whole run, on the thread that calls it.
-absl::StatusOr<Outcome> Train(const RunConfig& config, const Dataset& data, uint32_t worker,
+absl::StatusOr<Outcome> Train(const RunConfig& config, const Corpus& data, uint32_t worker,
                               ShardInProcess* shard, EnergyMeter* meter) {
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice("cpu"));
   const int threads = static_cast<int>(config.train.threads);
@@ -128,8 +128,7 @@ absl::StatusOr<std::string> Differences(const RunConfig& config) {
 absl::Status Run(const Options& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(options.config, options.overrides));
   LONGWAVE_ASSIGN_OR_RETURN(const std::string differences, Differences(config));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
-                            LoadDataset(config.data, config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Corpus data, Corpus::Load(config.data, config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardInProcess> shard, MakeShard(config));
   std::optional<EnergyMeter> meter;
   if (options.energy) {
@@ -141,7 +140,7 @@ absl::Status Run(const Options& options) {
   for (uint32_t worker = 0; worker < config.run.workers; ++worker) {
     workers.emplace_back([&, worker] {
       EnergyMeter* const watched = worker == 0 && meter.has_value() ? &*meter : nullptr;
-      outcomes[worker] = Train(config, *data, worker, shard.get(), watched);
+      outcomes[worker] = Train(config, data, worker, shard.get(), watched);
       if (!outcomes[worker].ok()) shard->Fail(outcomes[worker].status());
     });
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The cost of what a node sends: FlexDeMo's replicators (arXiv 2502.06728) at several rates, of a GPT and a ViT.
+"""The cost of what a node sends: FlexDeMo's replicators (arXiv 2502.06728) at several rates, of a GPT.
 
-    tests/bench/node/replicators.py BUILD --text FILE --images FOLDER [--rates 4,32] [--models gpt] [--mbit 10]
+    tests/bench/node/replicators.py BUILD --text FILE [--rates 4,32] [--mbit 10]
 
 Two nodes. A rate of 1/32 is a 32nd of the coefficients at each step, and of DiLoCo a sync at each 32nd. A line of the
 table has the validation loss after 320 steps and the payload bytes a parameter and step, up and down, by `bench_loss`:
@@ -21,9 +21,6 @@ import tempfile
 STEPS, TIMED_STEPS, TILE = 320, 16, 4096
 RUN = {"run.workers": 2, "run.steps": STEPS, "train.warmup_steps": 50, "run.validation_batches": 32}
 GPT = {"model.kind": "gpt", "model.d_model": 96, "model.layers": 3, "model.heads": 4, "model.context": 64, "train.batch": 8}
-VIT = {"model.kind": "vit", "model.d_model": 96, "model.layers": 4, "model.heads": 4, "model.channels": 1,
-       "model.image_size": 28, "model.classes": 10, "model.patch": 7, "data.kind": "images", "data.crop": 2,
-       "data.validation_share": 0.2, "train.batch": 16}
 
 
 def rows(rates):
@@ -51,24 +48,24 @@ def said(command):
     return ended.stdout
 
 
-def best(options, model, row, learning_rates, empty):
+def best(options, row, learning_rates, empty):
     """(validation loss, bytes up, down, learning rate) of the rate that ends lowest; bytes a parameter and step."""
     inner_steps, outcomes = row.get("sync.inner_steps", 1), []
     for rate in learning_rates:
-        line = said([options.build / "bin/bench_loss", empty, "--data", model["data"],
-                     *settings(RUN, model["settings"], row, {"train.learning_rate": rate})])
+        line = said([options.build / "bin/bench_loss", empty, "--data", options.text,
+                     *settings(RUN, GPT, row, {"train.learning_rate": rate})])
         loss, up, down = map(float, re.match(r"loss (\S+)  up (\S+)  down (\S+)", line).groups())
         outcomes.append((loss, up / inner_steps, down / inner_steps, rate))
     return min(outcomes)
 
 
-def seconds_a_step(options, model, row, folder):
+def seconds_a_step(options, row, folder):
     inner_steps = row.get("sync.inner_steps", 1)
     rounds = max(1, TIMED_STEPS // inner_steps)
     figures = folder / "figures.json"
     said([options.build / "bin/bench_link", "--quick", "--rates", options.mbit, "--rounds", rounds, "--baselines", "none",
-          "--data", model["data"], "--runs-dir", folder, "--json", figures,
-          *settings({"sync.inner_steps": 1}, model["settings"], row,
+          "--data", options.text, "--runs-dir", folder, "--json", figures,
+          *settings({"sync.inner_steps": 1}, GPT, row,
                     {"run.workers": 2, "train.threads": 1, "train.warmup_steps": 0})])
     shaped, _ = json.loads(figures.read_text(encoding="utf-8"))["runs"]
     return shaped["seconds_to_target"] / (rounds * inner_steps)
@@ -78,31 +75,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--text", required=True)
-    parser.add_argument("--images", required=True)
     parser.add_argument("--rates", default="4,8,16,32,64")
     parser.add_argument("--only", default="", help="the rows whose names contain this")
-    parser.add_argument("--models", default="gpt,vit")
     parser.add_argument("--mbit", type=float, default=0, help="of the nodes' links; 0: losses")
     options = parser.parse_args()
-    known = {"gpt": {"data": options.text, "settings": GPT}, "vit": {"data": options.images, "settings": VIT}}
-    models = {name: known[name] for name in options.models.split(",")}
     measures = f"s a step at {options.mbit:g} Mbit/s" if options.mbit else "loss (learning rate), bytes up, down"
-    print("| replicator | rate | " + " | ".join(f"{name}: {measures}" for name in models) + " |\n" +
-          "|---" * (2 + len(models)) + "|", flush=True)
+    print(f"| replicator | rate | {measures} |\n|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         empty = pathlib.Path(folder) / "empty.yaml"
         empty.write_text("{}\n", encoding="utf-8")
         for name, rate, row, learning_rates in rows([int(rate) for rate in options.rates.split(",")]):
             if options.only not in name:
                 continue
-            cells = [name, f"1/{rate}"]
-            for model in models.values():
-                if options.mbit:
-                    cells.append(f"{seconds_a_step(options, model, row, pathlib.Path(folder)):.2f}")
-                    continue
-                loss, up, down, learning_rate = best(options, model, row, learning_rates, empty)
-                cells.append(f"{loss:.3f} ({learning_rate:g}), {up:.4f}, {down:.4f}")
-            print("| " + " | ".join(cells) + " |", flush=True)
+            if options.mbit:
+                cell = f"{seconds_a_step(options, row, pathlib.Path(folder)):.2f}"
+            else:
+                loss, up, down, learning_rate = best(options, row, learning_rates, empty)
+                cell = f"{loss:.3f} ({learning_rate:g}), {up:.4f}, {down:.4f}"
+            print(f"| {name} | 1/{rate} | {cell} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@
 #include "common/layout/layout.h"
 #include "kernels/ops.h"
 #include "tests/bench/in_process/in_process.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
 #include "worker/models/device.h"
 #include "worker/models/optimizers.h"
@@ -101,8 +101,7 @@ absl::StatusOr<RunConfig> MakeConfig(int argc, char** argv) {
 
 absl::Status Run(const RunConfig& config) {
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
-                            LoadDataset(config.data, config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Corpus data, Corpus::Load(config.data, config.model));
   const int threads = static_cast<int>(config.train.threads);
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
@@ -123,7 +122,7 @@ absl::Status Run(const RunConfig& config) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<InnerOptimizer> optimizer,
                             MakeOptimizer(config.train, replica->manifest(), &ops, exec));
   NobodyWatches host;
-  Trainer trainer({.data = data.get(),
+  Trainer trainer({.data = &data,
                    .replica = replica.get(),
                    .optimizer = optimizer.get(),
                    .member = {.config = &config,

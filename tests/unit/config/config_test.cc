@@ -57,7 +57,7 @@ TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
     const bool is_preset = std::any_of(Presets().begin(), Presets().end(),
                                        [&](const Preset& preset) { return preset.file == name; });
     const bool is_other = name == "configs/demo.yaml" || name == "configs/compare.yaml" ||
-                          name == "configs/images.yaml" || name == "configs/two-boxes.yaml";
+                          name == "configs/two-boxes.yaml";
     EXPECT_NE(is_preset, is_other) << name << ": list it in common/config/CMakeLists.txt or here";
   }
 }
@@ -227,7 +227,6 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "run.workers",
                                          "run.validate_every",
                                          "run.validation_batches",
-                                         "model.file",
                                          "data.path",
                                          "data.validation_path",
                                          "train.micro_batches",

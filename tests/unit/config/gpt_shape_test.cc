@@ -46,6 +46,11 @@ TEST(GptShape, RefusesHeadsThatDoNotDivide) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("model.heads is 5; wanted a divisor of"));
 }
 
+TEST(GptShape, RefusesAnotherModel) {
+  EXPECT_EQ(std::string(GptManifest({.kind = "external"}).status().message()),
+            "model.kind is external; wanted gpt");
+}
+
 TEST(GptShape, RefusesAZeroSize) {
   ModelSection model = kSmall;
   model.layers = 0;

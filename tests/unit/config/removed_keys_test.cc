@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
@@ -11,25 +12,34 @@
 namespace longwave {
 namespace {
 
-constexpr const char* kRemoved[] = {"train.ranks", "train.collectives"};
+using ::testing::HasSubstr;
 
-TEST(RemovedKeys, AreAnsweredWithWhatToUseInstead) {
-  for (const std::string key : kRemoved) {
-    const std::string instead(InsteadOfRemovedKey(key));
-    EXPECT_THAT(instead, testing::StartsWith(key + " was removed"));
-    const size_t dot = key.find('.');
-    const std::string text = key.substr(0, dot) + ":\n  " + key.substr(dot + 1) + ": 2\n";
-    EXPECT_EQ(ParseConfig(text, "x.yaml").status().message(), "x.yaml:2: " + instead);
-    EXPECT_EQ(ParseConfig("{}", "x.yaml", {key + "=2"}).status().message(),
-              "--set " + key + "=2: " + instead);
+TEST(RemovedKeys, SayWhatToUseInstead) {
+  for (const char* const key : {"model.file", "model.channels", "model.image_size", "model.classes",
+                                "model.patch", "data.crop", "data.flip", "train.ranks",
+                                "train.collectives"}) {
+    EXPECT_THAT(std::string(InsteadOfRemovedKey(key)), HasSubstr("docs/python.md")) << key;
+    EXPECT_EQ(FindConfigKey(key), nullptr) << key;
   }
 }
 
-TEST(RemovedKeys, AreNoKeysAndNoKeyIsRemoved) {
-  for (const char* key : kRemoved) EXPECT_EQ(FindConfigKey(key), nullptr) << key;
-  for (const ConfigKey& key : ConfigKeys())
-    EXPECT_EQ(InsteadOfRemovedKey(key.name), "") << key.name;
-  EXPECT_EQ(InsteadOfRemovedKey("train.rank"), "");
+TEST(RemovedKeys, AreNoOthers) {
+  for (const ConfigKey& key : ConfigKeys()) EXPECT_EQ(InsteadOfRemovedKey(key.name), "");
+  EXPECT_EQ(InsteadOfRemovedKey("model.pitch"), "");
+  EXPECT_EQ(InsteadOfRemovedKey(""), "");
+}
+
+TEST(RemovedValues, SayWhatToUseInsteadAndAreRefused) {
+  for (const auto& [key, value] : {std::pair<std::string, std::string>{"model.kind", "resnet"},
+                                   {"model.kind", "vit"},
+                                   {"model.kind", "file"},
+                                   {"data.kind", "images"}}) {
+    EXPECT_THAT(std::string(InsteadOfRemovedValue(key, value)), HasSubstr("docs/python.md"));
+    RunConfig config = DefaultConfig();
+    EXPECT_FALSE(FindConfigKey(key)->set(config, value)) << key << " " << value;
+  }
+  EXPECT_EQ(InsteadOfRemovedValue("model.kind", "gpt"), "");
+  EXPECT_EQ(InsteadOfRemovedValue("data.kind", "resnet"), "");
 }
 
 }  // namespace

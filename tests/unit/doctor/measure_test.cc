@@ -17,7 +17,7 @@
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
 #include "common/config/config.h"
-#include "common/config/model_shape.h"
+#include "common/config/gpt_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_folder.h"

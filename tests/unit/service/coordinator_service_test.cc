@@ -68,14 +68,7 @@ class CoordinatorServiceTest : public ::testing::Test {
     config_.run.shards = 1;
     config_.sync.inner_steps = 1;
     config_.run.steps = 5;
-    config_.model = {.kind = "gpt",
-                     .d_model = 8,
-                     .layers = 1,
-                     .heads = 1,
-                     .context = 8,
-                     .channels = 3,
-                     .image_size = 32,
-                     .classes = 10};
+    config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 1, .context = 8};
   }
 
   absl::StatusOr<std::unique_ptr<CoordinatorService>> TryStart() {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/test_folder.h"
-#include "worker/data/dataset.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 namespace {
@@ -37,7 +37,7 @@ class TokenFiles : public testing::Test {
   }
   std::string LoadError() const {
     const absl::StatusOr<Corpus> corpus = Corpus::Load(data_, model_);
-    EXPECT_EQ(CheckDataset(data_, model_), corpus.status());
+    EXPECT_EQ(CheckCorpus(data_, model_), corpus.status());
     return std::string(corpus.status().message());
   }
 
@@ -77,24 +77,23 @@ TEST_F(TokenFiles, APatternChoosesAndValidationMayHaveItsOwn) {
   Write<uint16_t>("val.bin", {100, 101, 102, 103});
   data_.path = folder_ + "/train_*.bin";
   data_.validation_path = folder_ + "/val.bin";
-  const auto data = LoadDataset(data_, model_);
+  const auto data = Corpus::Load(data_, model_);
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ((*data)->Size(), "6 tokens");
+  EXPECT_EQ(data->Size(), "6 tokens");
   for (uint64_t step = 0; step < 50; ++step) {
-    const Batch batch = *(*data)->TrainBatch(1, 0, step, 2);
+    const Batch batch = *data->TrainBatch(1, 0, step, 2);
     for (const int64_t target : batch.targets) EXPECT_LE(target, 6);
   }
-  EXPECT_THAT((*data)->ValidationBatch(0, 1, 2)->tokens, ElementsAre(100, 101, 101, 102));
+  EXPECT_THAT(data->ValidationBatch(0, 1, 2)->tokens, ElementsAre(100, 101, 101, 102));
 }
 
 TEST_F(TokenFiles, AreTheSameBatchForTheSameStep) {
   std::vector<uint16_t> tokens(1000);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i);
   Write("a.bin", tokens);
-  const auto data = LoadDataset(data_, model_);
-  EXPECT_EQ(*(*data)->TrainBatch(1, 2, 3, 4),
-            *(*LoadDataset(data_, model_))->TrainBatch(1, 2, 3, 4));
-  EXPECT_NE(*(*data)->TrainBatch(1, 2, 3, 4), *(*data)->TrainBatch(1, 3, 3, 4));
+  const auto data = Corpus::Load(data_, model_);
+  EXPECT_EQ(*data->TrainBatch(1, 2, 3, 4), *Corpus::Load(data_, model_)->TrainBatch(1, 2, 3, 4));
+  EXPECT_NE(*data->TrainBatch(1, 2, 3, 4), *data->TrainBatch(1, 3, 3, 4));
 }
 
 TEST_F(TokenFiles, ATokenOutOfTheVocabularyIsRefusedWithItsPlace) {
