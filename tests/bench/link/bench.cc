@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/interrupts.h"
+#include "cli/programs/programs.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -40,15 +40,6 @@ constexpr double kLostBy = 1.5;
 constexpr double kTorchLostBy = 21;
 constexpr uint64_t kUnitsMax = 2000;
 constexpr double kTorchTimeoutSeconds = 120;  // and as long as its own traffic takes, twice
-
-absl::StatusOr<std::string> OwnFolder() {
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
-  if (size <= 0 || size == static_cast<ssize_t>(sizeof path)) {
-    return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
-  }
-  return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
-}
 
 bool IsTorch(absl::string_view baseline) { return baseline == kTorchDdp || baseline == kTorchHsdp; }
 
