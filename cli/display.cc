@@ -2,22 +2,29 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/screen.h"
+#include "common/base/figures.h"
 #include "common/base/print.h"
 
 namespace longwave {
 namespace {
 
+constexpr uint64_t kLogLinesMax = 100;
+
 class LiveDisplay : public Display {
  public:
-  void Update(const ViewInput& input) override { screen_.Draw(LiveLines(input, screen_.style())); }
+  void Update(const ViewInput& input) override { screen_.Draw(ViewLines(input, screen_.style())); }
+  void End(const ViewInput& input) override {
+    screen_.Clear();
+    PrintView(input);
+  }
 
  private:
   Screen screen_{STDOUT_FILENO};
@@ -56,6 +63,11 @@ class LogDisplay : public Display {
     }
   }
 
+  void End(const ViewInput& input) override {
+    PrintLine(stdout, "");
+    PrintView(input);
+  }
+
  private:
   bool header_shown_ = false;
   bool training_shown_ = false;
@@ -66,6 +78,41 @@ class LogDisplay : public Display {
 };
 
 }  // namespace
+
+void PrintView(const ViewInput& input) {
+  std::string text;
+  for (const std::string& line : ViewLines(input, StyleOf(stdout)))
+    absl::StrAppend(&text, line, "\n");
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+bool ShowsRound(const RunConfig& config, uint32_t round_count_done) {
+  const uint64_t rounds = RoundCount(config);
+  const uint64_t every = std::max<uint64_t>(1, (rounds + kLogLinesMax - 1) / kLogLinesMax);
+  return round_count_done % every == 0 || round_count_done == rounds || round_count_done == 1;
+}
+
+std::string RoundLine(const RunConfig& config, const RoundRecord& record,
+                      const std::optional<double>& validation_loss) {
+  const double members = std::max<uint32_t>(1, record.members);
+  std::string line =
+      absl::StrFormat("%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
+                      FormatRound({.rounds_done = uint64_t{record.round} + 1,
+                                   .rounds = RoundCount(config),
+                                   .step = record.step,
+                                   .steps = config.run.steps,
+                                   .train_loss = record.train_loss}),
+                      validation_loss ? FormatLoss(*validation_loss) : "-    ",
+                      FormatCount(record.tokens_per_second),
+                      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
+                      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
+                      FormatDuration(record.seconds));
+  if (!record.replicas_equal && PromisesEqualReplicas(config)) {
+    absl::StrAppend(&line, "  REPLICAS DIFFER");
+  }
+  return line;
+}
 
 std::unique_ptr<Display> Display::Create(bool plain) {
   if (plain || !Screen::MayDraw(STDOUT_FILENO)) return std::make_unique<LogDisplay>();

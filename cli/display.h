@@ -1,7 +1,10 @@
 #ifndef LONGWAVE_CLI_DISPLAY_H_
 #define LONGWAVE_CLI_DISPLAY_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "cli/view.h"
 
@@ -15,7 +18,18 @@ class Display {
   virtual ~Display() = default;
 
   virtual void Update(const ViewInput& input) = 0;
+  // Prints the whole view, in the place of the live one.
+  virtual void End(const ViewInput& input) = 0;
 };
+
+// The view on standard output, once.
+void PrintView(const ViewInput& input);
+
+// A finished round, for a log.
+std::string RoundLine(const RunConfig& config, const RoundRecord& record,
+                      const std::optional<double>& validation_loss);
+// Whether a log of about a hundred lines shows the round.
+bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
 
 }  // namespace longwave
 

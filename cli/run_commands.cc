@@ -5,7 +5,6 @@
 #include "cli/commands.h"
 #include "cli/logs.h"
 #include "cli/status.h"
-#include "cli/top.h"
 #include "cli/weights.h"
 #include "common/base/errors.h"
 #include "common/base/print.h"

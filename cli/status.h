@@ -11,6 +11,10 @@ namespace longwave {
 
 // `longwave status`: prints the coordinator's status once. Returns the exit status.
 int RunStatusCommand(const Target& target, bool json);
+// `longwave top`: the live view of any run, until the run or the user ends it; plain: a line a
+// round, also in a terminal. Returns the exit status: 0 unless the run failed or the coordinator
+// does not answer.
+int RunTop(const Target& target, bool plain);
 
 // JSON for programs; docs/running.md documents the fields. `status` has the record of the last
 // round.

@@ -1,6 +1,7 @@
 #include "cli/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "cli/run_folder.h"
 #include "common/base/enum_name.h"
 #include "common/base/figures.h"
+#include "common/base/print.h"
 
 namespace longwave {
 
@@ -36,6 +38,45 @@ ByteCounts TotalBytes(const RunStatus& status) {
   ByteCounts total;
   for (const MemberStatus& member : status.members) total = total + member.state.bytes;
   return total;
+}
+
+double TrainLoss(const RunStatus& status) {
+  double sum = 0;
+  size_t count = 0;
+  for (const MemberStatus& member : status.members) {
+    // The mean leaves out a worker that ended with a loss that is not finite.
+    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
+    sum += member.state.train_loss;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+}
+
+double TokensPerSecond(const RunStatus& status) {
+  if (!status.records.empty() && !IsOver(status.phase))
+    return status.records.back().tokens_per_second;
+  double tokens = 0;
+  for (const MemberStatus& member : status.members)
+    tokens += static_cast<double>(member.state.tokens);
+  return status.seconds > 0 ? tokens / status.seconds : 0;
+}
+
+std::string_view Name(const ShardStatus& shard) {
+  if (shard.silent) return "silent";
+  return shard.trouble.empty() ? "up" : "trouble";
+}
+
+uint32_t RoundsDone(const WorkerState& state) {
+  const bool after_round =
+      state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
+  return state.round + (after_round ? 1 : 0);
+}
+
+double SecondsLeft(const RunConfig& config, const RunStatus& status) {
+  const uint64_t done = StepsDone(status);
+  if (done == 0 || status.seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
+  const uint64_t left = config.run.steps - std::min(done, config.run.steps);
+  return status.seconds * static_cast<double>(left) / static_cast<double>(done);
 }
 
 Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome outcome,
@@ -72,35 +113,63 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   return summary;
 }
 
-std::string FormatSummaryJson(const Summary& summary) {
-  return JsonText({
-      {"outcome", Name(summary.outcome)},
+std::string ReplicasText(const Summary& summary) {
+  if (summary.replicas_equal) return "equal";
+  return summary.replicas_may_differ ? "differ, as sync.update: local has it" : "not equal";
+}
+
+std::string ClosingLine(const Summary& summary, const std::string& run_folder) {
+  switch (summary.outcome) {
+    case RunOutcome::kFailed:
+      return absl::StrCat("longwave up: failed: ", summary.failure);
+    case RunOutcome::kStopped:
+      return absl::StrCat("longwave up: stopped: ", summary.steps, " steps, ", summary.rounds,
+                          " rounds, ", run_folder);
+    case RunOutcome::kParked:
+      return absl::StrCat("longwave up: parked: ", summary.steps, " steps, ", summary.rounds,
+                          " rounds; it goes on with: longwave up --resume ", ForShell(run_folder));
+    case RunOutcome::kFinished:
+      break;
+  }
+  return absl::StrCat("longwave up: finished: ", summary.steps, " steps, ", summary.rounds,
+                      " rounds, validation loss ", FormatLoss(summary.val_loss), ", replicas ",
+                      ReplicasText(summary), ", ", run_folder);
+}
+
+nlohmann::ordered_json FiguresJson(const Summary& summary) {
+  return {
       {"failure", summary.failure},
       {"preset", summary.preset},
-      {"workers", summary.workers},
-      {"shards", summary.shards},
       {"params", summary.params},
       {"steps", summary.steps},
       {"rounds", summary.rounds},
       {"tokens", summary.tokens},
       {"train_loss", summary.train_loss},
       {"val_loss", summary.val_loss},
-      {"wall_seconds", summary.wall_seconds},
-      {"total_seconds", summary.total_seconds},
       {"tokens_per_second", summary.tokens_per_second()},
       {"bytes_pushed", summary.bytes.pushed},
       {"bytes_pulled", summary.bytes.pulled},
       {"payload_bytes_pushed", summary.bytes.payload_pushed},
       {"payload_bytes_pulled", summary.bytes.payload_pulled},
-      {"bytes_ddp_fp32", summary.bytes_ddp_fp32()},
-      {"bytes_diloco_fp32", summary.bytes_diloco_fp32()},
       {"replicas_equal", summary.replicas_equal},
       {"state_hash", FormatHash(summary.state_hash)},
       {"model_file", summary.model_file},
       {"repairs", summary.repairs},
-      {"restarts", summary.restarts},
-      {"expelled", summary.expelled},
-  });
+  };
+}
+
+std::string FormatSummaryJson(const Summary& summary) {
+  nlohmann::ordered_json json = FiguresJson(summary);
+  json.update({{"outcome", Name(summary.outcome)},
+               {"workers", summary.workers},
+               {"shards", summary.shards},
+               {"wall_seconds", summary.wall_seconds},
+               {"total_seconds", summary.total_seconds},
+               {"bytes_ddp_fp32", summary.bytes_ddp_fp32()},
+               {"bytes_diloco_fp32", summary.bytes_diloco_fp32()},
+               {"restarts", summary.restarts},
+               {"expelled", summary.expelled}});
+  return JsonText(json);
 }
 
 }  // namespace longwave

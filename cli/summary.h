@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,25 @@ uint64_t StepsDone(const RunStatus& status);
 // Sums over workers, lost ones included.
 ByteCounts TotalBytes(const RunStatus& status);
 
+// The live workers' mean; NaN without any.
+double TrainLoss(const RunStatus& status);
+// The last round's speed, since an average over a run of a few hundred steps would change too late;
+// of a run that is over the average.
+double TokensPerSecond(const RunStatus& status);
+// Seconds for the rest of the run at the average speed so far; NaN before the first step.
+double SecondsLeft(const RunConfig& config, const RunStatus& status);
+// Rounds that the worker has finished; its state has the one in progress.
+uint32_t RoundsDone(const WorkerState& state);
+// The shard's state: "up" (accepts pushes), "trouble" (accepts none) or "silent" (the heartbeat
+// timeout has passed).
+std::string_view Name(const ShardStatus& shard);
+
+// Whether the replicas are equal, in words.
+std::string ReplicasText(const Summary& summary);
+// The last line of `up`.
+std::string ClosingLine(const Summary& summary, const std::string& run_folder);
+// The figures that summary.json and `status --json` have in common.
+nlohmann::ordered_json FiguresJson(const Summary& summary);
 std::string FormatSummaryJson(const Summary& summary);
 
 }  // namespace longwave

@@ -56,10 +56,9 @@ constexpr absl::Duration kSamplePatience = absl::Seconds(30);
 constexpr absl::Duration kNoticeTime = absl::Seconds(5);
 
 // In a terminal, lines are broken between words.
-void Print(std::FILE* file, const std::string& line, size_t indent, Hue hue = Hue::kPlain) {
-  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, indent)) {
+void Print(std::FILE* file, const std::string& line, Hue hue) {
+  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, 0))
     PrintPainted(file, part, hue);
-  }
 }
 
 Hue HueOf(RunOutcome outcome) {
@@ -142,14 +141,18 @@ class Run {
                   StatusFeed::kCallTimeout, last_look);
     // Another process may take the ports, and a Prometheus would scrape it twice.
     std::remove(folder_.targets_file().c_str());
-    Show("");  // the command's last line has the failure
-    display_.reset();
     Summary summary =
         Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure), Elapsed());
     summary.restarts = cluster_.restarts();
     // The coordinator reports no model file for a run that did not finish.
     if (summary.model_file.empty() && std::filesystem::exists(folder_.model_file()))
       summary.model_file = folder_.model_file();
+    Show("");  // the command's last line has the failure
+    ViewInput input = Input();
+    input.is_whole = true;
+    input.end = &summary;
+    if (summary.rounds > 0) display_->End(input);
+    display_.reset();
     return summary;
   }
 
@@ -290,14 +293,19 @@ class Run {
   }
 
   void Show(std::string note) {
-    display_->Update({.config = &config_,
-                      .status = &feed_.status(),
-                      .run_folder = folder_.path(),
-                      .coordinator_address = cluster_.coordinator_address(),
-                      .elapsed_s = Elapsed(),
-                      .restarts = cluster_.restarts(),
-                      .note = std::move(note),
-                      .notice = MonotonicNow() < notice_end_ ? notice_ : ""});
+    ViewInput input = Input();
+    input.note = std::move(note);
+    display_->Update(input);
+  }
+
+  ViewInput Input() const {
+    return {.config = &config_,
+            .status = &feed_.status(),
+            .run_folder = folder_.path(),
+            .coordinator_address = cluster_.coordinator_address(),
+            .elapsed_s = Elapsed(),
+            .restarts = cluster_.restarts(),
+            .notice = MonotonicNow() < notice_end_ ? notice_ : ""};
   }
 
   double Elapsed() const { return absl::ToDoubleSeconds(MonotonicNow() - begin_); }
@@ -380,20 +388,13 @@ int RunUp(const UpOptions& options) {
     PrintLine(stderr, absl::StrCat("longwave up: failed: ", ended.status().message()));
     return 1;
   }
-  const Summary* const summary = &ended->summary;
-  const std::string& run_folder = ended->run_folder;
-  if (summary->rounds > 0) {
-    PrintLine(stdout, "");
-    for (const std::string& line : FinalLines(*summary, run_folder)) {
-      Print(stdout, line, kFinalNameColumns);
-    }
-    PrintSample(*summary, run_folder);
-  }
-  const bool failed = summary->outcome == RunOutcome::kFailed;
-  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0, HueOf(summary->outcome));
+  const auto& [summary, run_folder, signal] = *ended;
+  PrintSample(summary, run_folder);
+  const bool failed = summary.outcome == RunOutcome::kFailed;
+  Print(failed ? stderr : stdout, ClosingLine(summary, run_folder), HueOf(summary.outcome));
   if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
-  if (summary->outcome == RunOutcome::kFinished) return 0;
-  return ended->signal && !failed ? 128 + *ended->signal : 1;
+  if (summary.outcome == RunOutcome::kFinished) return 0;
+  return signal && !failed ? 128 + *signal : 1;
 }
 
 }  // namespace longwave

@@ -1,138 +1,58 @@
 #include "common/link/doorkeeper.h"
 
-#include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <utility>
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 
 namespace longwave {
 namespace {
 
 constexpr char kZapAddress[] = "inproc://zeromq.zap.01";
-
-// Escapes and cuts a part of a ZAP request, which a stranger sent, for people.
-std::string Shown(const std::string& text) { return absl::CHexEscape(text.substr(0, 64)); }
-
-const char* HandshakeError(uint16_t event, uint32_t value) {
-  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-    return "it ended, or did not go on, in the midst of its handshake";
-  switch (value) {
-    case ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
-      return "it does not speak CURVE: a plain client";
-    case ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC:
-      return "it holds another key of this shard for true";
-    default:
-      return "it does not keep to ZeroMQ's protocol";
-  }
-}
+constexpr char kFailuresAddress[] = "inproc://failed-handshakes";
 
 }  // namespace
 
-std::shared_ptr<Doorkeeper> Doorkeeper::Of(const std::shared_ptr<zmq::context_t>& context) {
-  static std::mutex mutex;
-  static std::map<zmq::context_t*, std::weak_ptr<Doorkeeper>> all;
-  const std::lock_guard lock(mutex);
-  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<Doorkeeper>& known = all[context.get()];
-  std::shared_ptr<Doorkeeper> keeper = known.lock();
-  if (keeper == nullptr) {
-    keeper = std::make_shared<Doorkeeper>(context);
-    known = keeper;
-  }
-  return keeper;
-}
-
-Doorkeeper::Doorkeeper(std::shared_ptr<zmq::context_t> context)
-    : context_(std::move(context)),
-      wake_(*WakeEvent::Create()),
-      questions_(*context_, zmq::socket_type::rep) {
+Doorkeeper::Doorkeeper(zmq::context_t& context, zmq::socket_t& router, Refusals* refusals)
+    : router_(router),
+      refusals_(refusals),
+      ending_(*WakeEvent::Create()),
+      questions_(context, zmq::socket_type::rep),
+      failures_(context, zmq::socket_type::pair) {
   questions_.set(zmq::sockopt::linger, 0);
   questions_.bind(kZapAddress);
+  // Not the connections that their other end closes or that time out: health checks and port scans
+  // close theirs without sending anything.
+  if (zmq_socket_monitor(router_.handle(), kFailuresAddress, ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) !=
+      0) {
+    throw zmq::error_t();
+  }
+  failures_.set(zmq::sockopt::linger, 0);
+  failures_.connect(kFailuresAddress);
   thread_ = std::thread([this] { Serve(); });
 }
 
 Doorkeeper::~Doorkeeper() {
-  {
-    std::unique_lock lock(mutex_);
-    ending_ = true;
-    Tell(lock);
-  }
+  zmq_socket_monitor(router_.handle(), nullptr, 0);
+  ending_.Wake();
   thread_.join();
 }
 
-void Doorkeeper::Tell(std::unique_lock<std::mutex>& lock) {
-  const uint64_t mine = ++told_;
-  wake_.Wake();
-  changed_.wait(lock, [&] { return heeded_ >= mine; });
-}
-
-std::shared_ptr<Doorkeeper::Door> Doorkeeper::Open(Refusals* refusals) {
-  static std::atomic<uint64_t> number{0};
-  auto door = std::make_shared<Door>();
-  door->domain = absl::StrCat("longwave-", ++number);
-  door->monitor = absl::StrCat("inproc://handshakes-of-", door->domain);
-  door->refusals = refusals;
-  const std::lock_guard lock(mutex_);
-  doors_[door->domain] = door;
-  return door;
-}
-
-void Doorkeeper::Watch(const std::shared_ptr<Door>& door) {
-  std::unique_lock lock(mutex_);
-  watched_[door->domain] = door;
-  Tell(lock);
-}
-
-void Doorkeeper::Close(const std::shared_ptr<Door>& door) {
-  std::unique_lock lock(mutex_);
-  doors_.erase(door->domain);
-  watched_.erase(door->domain);
-  Tell(lock);
-}
-
 void Doorkeeper::Serve() {
-  struct Heard {
-    std::shared_ptr<Door> door;
-    zmq::socket_t monitor;
-  };
-  std::map<std::string, Heard> heard;
-  bool ending = false;
-  while (!ending) {
-    std::vector<zmq::pollitem_t> items = {{nullptr, wake_.fd(), ZMQ_POLLIN, 0},
-                                          {questions_.handle(), 0, ZMQ_POLLIN, 0}};
-    for (auto& [domain, one] : heard) items.push_back({one.monitor.handle(), 0, ZMQ_POLLIN, 0});
+  zmq::pollitem_t items[] = {{nullptr, ending_.fd(), ZMQ_POLLIN, 0},
+                             {questions_.handle(), 0, ZMQ_POLLIN, 0},
+                             {failures_.handle(), 0, ZMQ_POLLIN, 0}};
+  while ((items[0].revents & ZMQ_POLLIN) == 0) {
     try {
-      zmq::poll(items, std::chrono::milliseconds(-1));
+      zmq::poll(items, std::size(items), std::chrono::milliseconds(-1));
       if ((items[1].revents & ZMQ_POLLIN) != 0) Answer();
-      size_t place = 2;
-      for (auto& [domain, one] : heard) {
-        if ((items[place++].revents & ZMQ_POLLIN) == 0) continue;
-        CountFailures(one.monitor, *one.door);
-      }
+      if ((items[2].revents & ZMQ_POLLIN) != 0) CountFailures();
     } catch (const zmq::error_t& error) {
-      if (error.num() != EINTR) throw;  // only the destructor ends the context
+      if (error.num() != EINTR) throw;  // the context outlives the thread
     }
-    if ((items[0].revents & ZMQ_POLLIN) == 0) continue;
-    wake_.Take();
-    const std::lock_guard lock(mutex_);
-    std::erase_if(heard, [this](const auto& entry) { return !watched_.contains(entry.first); });
-    for (const auto& [domain, door] : watched_) {
-      if (heard.contains(domain)) continue;
-      zmq::socket_t monitor(*context_, zmq::socket_type::pair);
-      monitor.set(zmq::sockopt::linger, 0);
-      monitor.connect(door->monitor);
-      heard.emplace(domain, Heard{door, std::move(monitor)});
-    }
-    ending = ending_;
-    heeded_ = told_;
-    changed_.notify_all();
   }
-  heard.clear();
-  questions_.close();
 }
 
 void Doorkeeper::Answer() {
@@ -146,28 +66,18 @@ void Doorkeeper::Answer() {
     parts.push_back(part.to_string());
   }
   parts.resize(7);
-  const std::string &domain = parts[2], &address = parts[3], &mechanism = parts[5], &key = parts[6];
-  std::shared_ptr<Door> door;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = doors_.find(domain);
-    if (found != doors_.end()) door = found->second;
-  }
+  const std::string &mechanism = parts[5], &key = parts[6];
   const std::string user_id = absl::BytesToHexString(key);
-  const bool admitted = door != nullptr && mechanism == "CURVE" && key.size() == kCurveKeyBytes &&
-                        door->admitted.WorkerOf(user_id).has_value();
-  if (!admitted && door != nullptr && door->refusals != nullptr) {
-    door->refusals->Note(Refusal::kDataKey,
-                         absl::StrCat("the key ", user_id.substr(0, 16), "… is no member's"),
-                         Shown(address));
-  }
+  const bool is_admitted = mechanism == "CURVE" && key.size() == kCurveKeyBytes &&
+                           admitted_.WorkerOf(user_id).has_value();
+  if (!is_admitted) Count("a connection to the data port: its key is no member's");
   // 300 instead of 400: a client gives up after 400, but a member whose key is still on its way
   // here must retry.
   const std::string answer[] = {"1.0",
                                 parts[1],
-                                admitted ? "200" : "300",
-                                admitted ? "OK" : "not a member",
-                                admitted ? user_id : "",
+                                is_admitted ? "200" : "300",
+                                is_admitted ? "OK" : "not a member",
+                                is_admitted ? user_id : "",
                                 ""};
   for (size_t i = 0; i < std::size(answer); ++i) {
     questions_.send(zmq::buffer(answer[i]),
@@ -175,26 +85,16 @@ void Doorkeeper::Answer() {
   }
 }
 
-// ZeroMQ 4.3 does not report the handshake's peer address.
-void Doorkeeper::CountFailures(zmq::socket_t& monitor, const Door& door) {
-  zmq::message_t what, where;
-  while (monitor.recv(what, zmq::recv_flags::dontwait)) {
-    if (!what.more() || !monitor.recv(where, zmq::recv_flags::dontwait)) continue;
-    uint16_t event = 0;
-    uint32_t value = 0;
-    if (door.refusals == nullptr || what.size() != sizeof event + sizeof value) continue;
-    std::memcpy(&event, what.data(), sizeof event);
-    std::memcpy(&value, what.data<char>() + sizeof event, sizeof value);
-    // Health checks and port scans close their connection without sending anything.
-    const bool closed =
-        event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && (value == EPIPE || value == ECONNRESET);
-    door.refusals->Note(
-        closed ? Refusal::kDataClosed : Refusal::kDataHandshake,
-        absl::StrCat("a connection to the data port: ",
-                     closed ? "its other end closed it before it was through (a health check, a "
-                              "scan of ports)"
-                            : HandshakeError(event, value)));
+void Doorkeeper::CountFailures() {
+  zmq::message_t event, endpoint;
+  while (failures_.recv(event, zmq::recv_flags::dontwait)) {
+    static_cast<void>(failures_.recv(endpoint, zmq::recv_flags::dontwait));
+    Count("a connection to the data port: it does not speak CURVE with this shard's key");
   }
+}
+
+void Doorkeeper::Count(const char* sentence) {
+  if (refusals_ != nullptr) refusals_->Note(Refusal::kDataConnection, sentence);
 }
 
 }  // namespace longwave

@@ -1,12 +1,6 @@
 #ifndef LONGWAVE_COMMON_LINK_DOORKEEPER_H_
 #define LONGWAVE_COMMON_LINK_DOORKEEPER_H_
 
-#include <condition_variable>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
 #include <thread>
 #include <zmq.hpp>
 
@@ -17,48 +11,30 @@
 namespace longwave {
 
 // Private to this folder: the thread that answers ZeroMQ's authentication requests (ZAP, RFC 27)
-// and receives the events of failed handshakes. One for each context, since all its sockets use one
-// ZAP address.
+// for a secured router, and counts the connections that are refused. ZAP has one address in a
+// context, so such a router has a context of its own.
 class Doorkeeper {
  public:
-  // A router's access list, and the counters of its rejects.
-  struct Door {
-    std::string domain;            // the router's, in ZAP requests
-    std::string monitor;           // inproc endpoint of its handshake-failure events
-    Refusals* refusals = nullptr;  // null: rejects are not counted
-    AdmittedKeys admitted;
-  };
-
-  // The context's instance, made for its first router and kept while one lives.
-  static std::shared_ptr<Doorkeeper> Of(const std::shared_ptr<zmq::context_t>& context);
-  explicit Doorkeeper(std::shared_ptr<zmq::context_t> context);
+  // Before the router binds. Both outlive this. refusals: null (not counted), or outlives this.
+  // Throws zmq::error_t.
+  Doorkeeper(zmq::context_t& context, zmq::socket_t& router, Refusals* refusals);
   ~Doorkeeper();
 
-  // Registers a router. refusals outlives the returned object.
-  std::shared_ptr<Door> Open(Refusals* refusals);
-  // Call after the monitor is set up and before the router binds. Returns once the thread reads it.
-  void Watch(const std::shared_ptr<Door>& door);
-  // Returns once the thread no longer reads the monitor.
-  void Close(const std::shared_ptr<Door>& door);
+  AdmittedKeys& admitted() { return admitted_; }
 
  private:
   void Serve();
   void Answer();
   // Counts all events that wait at the monitor (zmq_socket_monitor).
-  static void CountFailures(zmq::socket_t& monitor, const Door& door);
-  // Makes the thread reread doors_, and waits until it has.
-  void Tell(std::unique_lock<std::mutex>& lock);
+  void CountFailures();
+  void Count(const char* sentence);
 
-  const std::shared_ptr<zmq::context_t> context_;
-  const WakeEvent wake_;
-  zmq::socket_t questions_;  // the thread's
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::shared_ptr<Door>> doors_;    // by domain
-  std::map<std::string, std::shared_ptr<Door>> watched_;  // of them
-  uint64_t told_ = 0;                                     // grows with each change
-  uint64_t heeded_ = 0;
-  bool ending_ = false;
+  zmq::socket_t& router_;
+  Refusals* const refusals_;
+  AdmittedKeys admitted_;
+  const WakeEvent ending_;
+  zmq::socket_t questions_;  // this and the next are the thread's
+  zmq::socket_t failures_;
   std::thread thread_;
 };
 

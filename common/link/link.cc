@@ -70,7 +70,7 @@ class ZmqRouter final : public Router {
   void Wake() override { wake_.Wake(); }
 
   void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) override {
-    if (socket_.door() != nullptr) socket_.door()->admitted.Set(members);
+    if (socket_.admitted() != nullptr) socket_.admitted()->Set(members);
   }
 
   Encryption encryption() const override { return socket_.encryption(); }

@@ -32,11 +32,12 @@ constexpr absl::Duration kPongMax = absl::Seconds(60 + kPayloadBytesMax / 125'00
 // The limit of a handshake with a router.
 constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
-// The context, with its I/O thread, that all sockets of a process share while one exists. The
-// thread moves some GB/s.
-std::shared_ptr<zmq::context_t> SharedContext() {
+// The context, with its I/O thread, that all sockets of a process share while one exists, except
+// secured routers, which have their own (see Doorkeeper). The thread moves some GB/s.
+std::shared_ptr<zmq::context_t> ContextFor(bool is_secured_router) {
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
+  if (is_secured_router) return std::make_shared<zmq::context_t>(/*io_threads_=*/1);
   const std::lock_guard lock(mutex);
   std::shared_ptr<zmq::context_t> context = shared.lock();
   if (context == nullptr) {
@@ -92,7 +93,7 @@ int Milliseconds(absl::Duration duration) {
 }  // namespace
 
 LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
-    : context_(SharedContext()),
+    : context_(ContextFor(type == zmq::socket_type::router && !options.keys.empty())),
       routes_(type == zmq::socket_type::router),
       encryption_(options.keys.empty() ? Encryption::kNone : Encryption::kCurve),
       send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
@@ -121,16 +122,10 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   SetKey(socket_, ZMQ_CURVE_SECRETKEY, options.keys.secret_key);
   SetKey(socket_, ZMQ_CURVE_PUBLICKEY, options.keys.public_key);
   if (!routes_) return;
-  doorkeeper_ = Doorkeeper::Of(context_);
-  door_ = doorkeeper_->Open(refusals_);
   socket_.set(zmq::sockopt::curve_server, true);
-  socket_.set(zmq::sockopt::zap_domain, door_->domain);
-  // A peer that was admitted without a ZAP request would have no User-Id, and its frames are
-  // rejected.
-  Require(zmq_socket_monitor(
-      socket_.handle(), door_->monitor.c_str(),
-      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
-  doorkeeper_->Watch(door_);
+  // Without a domain ZeroMQ would admit a peer where it finds nobody to ask.
+  socket_.set(zmq::sockopt::zap_domain, "longwave");
+  doorkeeper_ = std::make_unique<Doorkeeper>(*context_, socket_, refusals_);
 }
 
 // Heartbeats by both ends every ten seconds would cost a percent of the bytes of a worker on a slow
@@ -149,12 +144,6 @@ void LinkSocket::NoticeSilence() {
   socket_.set(zmq::sockopt::tcp_keepalive_intvl, idle_seconds / kProbes);
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, kProbes);
   socket_.set(zmq::sockopt::tcp_maxrt, Milliseconds(kSilenceMax));  // for unacknowledged bytes
-}
-
-LinkSocket::~LinkSocket() {
-  if (door_ == nullptr) return;
-  zmq_socket_monitor(socket_.handle(), nullptr, 0);
-  doorkeeper_->Close(door_);
 }
 
 absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
@@ -298,7 +287,7 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
   Frame frame;
   LONGWAVE_ASSIGN_OR_RETURN(frame.header,
                             DecodeFrameHeader(std::span(header.data<std::byte>(), header.size())));
-  if (door_ != nullptr) {
+  if (doorkeeper_ != nullptr) {
     LONGWAVE_RETURN_IF_ERROR(CheckSender(frame.header, zmq_msg_gets(header.handle(), "User-Id")));
   }
   if (payload.has_value()) {
@@ -311,7 +300,7 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
 
 absl::Status LinkSocket::CheckSender(const FrameName& frame, const char* user_id) {
   const std::optional<uint32_t> sender =
-      door_->admitted.WorkerOf(user_id == nullptr ? "" : user_id);
+      doorkeeper_->admitted().WorkerOf(user_id == nullptr ? "" : user_id);
   const auto refuse = [&](const std::string& whose) {
     return PermissionDenied("a ", Name(frame.kind), " frame that names worker ", frame.worker,
                             " came by a connection of ", whose);

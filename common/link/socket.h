@@ -20,7 +20,6 @@ namespace longwave {
 class LinkSocket {
  public:
   LinkSocket(zmq::socket_type type, const LinkOptions& options);
-  ~LinkSocket();
   LinkSocket(const LinkSocket&) = delete;
   LinkSocket& operator=(const LinkSocket&) = delete;
 
@@ -37,7 +36,9 @@ class LinkSocket {
   const LinkCounts& counts() const { return counts_; }
   const std::string& last_refusal() const { return last_refusal_; }
   // Null unless the socket is a secured router's.
-  Doorkeeper::Door* door() const { return door_.get(); }
+  AdmittedKeys* admitted() const {
+    return doorkeeper_ == nullptr ? nullptr : &doorkeeper_->admitted();
+  }
 
  private:
   // A waiting message: its peer, and its frame or the reason for its refusal.
@@ -62,8 +63,6 @@ class LinkSocket {
 
   // The context is declared first since it outlives its sockets.
   std::shared_ptr<zmq::context_t> context_;
-  std::shared_ptr<Doorkeeper> doorkeeper_;
-  std::shared_ptr<Doorkeeper::Door> door_;
   const bool routes_;
   const Encryption encryption_;
   const int send_queue_frames_;
@@ -72,6 +71,7 @@ class LinkSocket {
   Refusals* const refusals_;  // null: rejects are not counted
   LinkCounts counts_;
   std::string last_refusal_;
+  std::unique_ptr<Doorkeeper> doorkeeper_;  // a secured router's
 };
 
 }  // namespace longwave

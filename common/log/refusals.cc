@@ -8,9 +8,9 @@
 namespace longwave {
 
 std::string_view Name(Refusal refusal) {
-  return EnumName(refusal, {"no_certificate", "other_authority", "expired", "bad_certificate",
-                            "wrong_name", "expelled", "token", "data_key", "data_handshake",
-                            "data_worker", "data_frame", "data_closed"});
+  return EnumName(refusal,
+                  {"no_certificate", "other_authority", "expired", "bad_certificate", "wrong_name",
+                   "expelled", "token", "data_connection", "data_worker", "data_frame"});
 }
 
 bool Refusals::MayName(Refusal refusal, const std::string& peer, absl::string_view sentence,

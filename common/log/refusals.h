@@ -25,14 +25,12 @@ enum class Refusal : uint8_t {
   kBadCertificate,  // without a name of a run, or otherwise invalid
   kWrongName,       // a call in another process's name, or beyond the caller's role
   kExpelled,
-  kToken,          // unknown, used up, expired, revoked, or for another purpose
-  kDataKey,        // a data connection with a key that is no member's
-  kDataHandshake,  // a data connection whose handshake failed: no CURVE, garbage
-  kDataWorker,     // a frame whose header names another worker than its connection's
-  kDataFrame,      // bytes that are no frame
-  kDataClosed,     // a data connection that the peer closed during its handshake
+  kToken,           // unknown, used up, expired, revoked, or for another purpose
+  kDataConnection,  // a data connection with a key that is no member's, or without CURVE
+  kDataWorker,      // a frame whose header names another worker than its connection's
+  kDataFrame,       // bytes that are no frame
 };
-inline constexpr size_t kRefusalCount = 12;
+inline constexpr size_t kRefusalCount = 10;
 // The reasons that apply to any caller of a gRPC service.
 inline constexpr Refusal kPeerRefusals[] = {Refusal::kNoCertificate, Refusal::kOtherAuthority,
                                             Refusal::kExpired,       Refusal::kBadCertificate,

@@ -20,13 +20,10 @@ Rows RoundRows() {
                  "Frames of no use: their header or checksum does not verify, their sender is no "
                  "member (it is told so), only shards send such, or they name another worker than "
                  "the one their connection belongs to. Since this process began."),
-      CounterRow(
-          "longwave_shard_connections_refused_total",
-          {{"reason", {"unknown_key", "handshake", "closed"}}},
-          "Connections to the data port that came to nothing, with `security.mode` on: their key "
-          "is no member's, they never got through the handshake, or their other end closed them "
-          "before that, as a health check, a scan of ports and `longwave doctor` do. Since this "
-          "process began."),
+      CounterRow("longwave_shard_connections_refused_total",
+                 "Connections to the data port that were refused, with `security.mode` on: their "
+                 "key is no member's, or they do not speak CURVE with the shard's key. Since this "
+                 "process began."),
       CounterRow(
           "longwave_shard_peers_refused_total", {PeerRefusals()},
           "Calls of its gRPC service that were refused for who made them, with `security.mode` on "

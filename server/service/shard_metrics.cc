@@ -144,10 +144,8 @@ void ShardMetrics::ShowRefusals(const ShardFigures& figures, const Refusals& ref
   show("longwave_shard_frames_refused_total", "identity", of_others);
   show("longwave_shard_frames_refused_total", "malformed",
        figures.frames_refused - std::min(figures.frames_refused, of_others));
-  show("longwave_shard_connections_refused_total", "unknown_key", refusals.of(Refusal::kDataKey));
-  show("longwave_shard_connections_refused_total", "handshake",
-       refusals.of(Refusal::kDataHandshake));
-  show("longwave_shard_connections_refused_total", "closed", refusals.of(Refusal::kDataClosed));
+  metrics_->counter("longwave_shard_connections_refused_total")
+      .Show(static_cast<double>(refusals.of(Refusal::kDataConnection)));
   for (const Refusal refusal : kPeerRefusals)
     show("longwave_shard_peers_refused_total", Name(refusal), refusals.of(refusal));
 }

@@ -87,9 +87,8 @@ class HandCluster:
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def status(self):
-        """The output of `longwave status`: a dictionary of its lines, and `workers` by name; empty
-        without an answer."""
-        status, output, _ = self.test.start("longwave", "status", self.address).finish()
+        """The most of `longwave status --json`, with the columns of `workers` by name; empty without an answer."""
+        status, output, _ = self.test.start("longwave", "status", self.address, "--json").finish()
         self.test.children.pop()
         return self.read_status(output) if status == 0 else {"workers": {}}
 
@@ -98,14 +97,11 @@ class HandCluster:
         return self.await_that(lambda status: "run" in status, self.status, "an answer")
 
     def read_status(self, output):
-        found = {"workers": {}}
-        for line in output.splitlines():
-            words = line.split()
-            if words and words[0] in ("run", "rounds", "replicas", "trouble"):
-                found[words[0]] = " ".join(words[1:])
-            elif words and words[0] in self.children:
-                found["workers"][words[0]] = words[1:]
-        return found
+        known = json.loads(output)
+        return {"run": f"{known['phase']} {known['failure']}", "rounds": str(known["rounds"]),
+                "replicas": "equal" if known["replicas_equal"] else "not equal", "trouble": " ".join(known["trouble"]),
+                "workers": {worker["name"]: [str(worker[key]) for key in ("state", "step", "rounds")]
+                            for worker in known["workers"]}}
 
     def worker_round(self, status, name):
         """How many rounds the worker has done, or -1."""

@@ -38,7 +38,8 @@ class ShiftedCluster(HandCluster):
 
     def status(self):
         operator = self.root / "state/coordinator/security/operator"
-        status, output, _ = self.test.start("longwave", "status", self.address, "--security", operator).finish()
+        status, output, _ = self.test.start("longwave", "status", self.address, "--json", "--security",
+                                            operator).finish()
         self.test.children.pop()
         return self.read_status(output) if status == 0 else {"workers": {}}
 

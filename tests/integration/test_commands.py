@@ -63,7 +63,8 @@ class Commands(IntegrationTest):
             self.assertGreater(status[part], 0)
             self.assertEqual(status[part], sum(worker[part] for worker in status["workers"]))
         people = longwave("status", address)
-        self.assertRegex(people.stdout, r"(?m)^rounds +\d+ of 250000, epoch 1, .*, left \d+:\d\d")
+        self.assertRegex(people.stdout, r"(?m)^progress .* round \d+/250000\nelapsed .* left \d+:\d\d.*\n"
+                                        r"loss .*\nstate     training, epoch 1$")
 
     def test_nobody_at_an_address_is_said(self):
         for command in ("top", "stop", "weights"):

@@ -222,7 +222,7 @@ class ByHand(IntegrationTest):
         status, output, errors = self.start("longwave", "status", address).finish()
         self.assertEqual(status, 0, errors)
         self.assertIn("finished", output)
-        self.assertIn("replicas   equal", output)
+        self.assertIn("replicas  equal", output)
         for server in (shard, coordinator):
             server.process.terminate()
             status, _, errors = server.finish()

@@ -118,7 +118,7 @@ class Machines(Walk):
     def assert_finished(self, small, status):
         said = self.shell(status, small)
         self.assertIn("finished", said)
-        self.assertIn("replicas   equal", said)
+        self.assertIn("replicas  equal", said)
         if self.open_boxes:
             self.skipTest("iptables forbids no calls to the boxes here: all but that was tested")
 

@@ -28,8 +28,8 @@ GOES_ON_S = 15         # from a shard's pod that is ready again to the next fini
 # Smallest share of the quiet run's decrease of the loss.
 LOSS_SHARE = 0.95
 
-# The line `rounds` of `longwave status`.
-ROUNDS = r"(\d+) of \d+, epoch (\d+)"
+# The rounds in the output of `longwave status`.
+ROUNDS = r"^progress .* round (\d+)/\d+$"
 
 
 def write_text(path):
@@ -59,11 +59,11 @@ class Release:
         secure = [] if "security.mode=off" in self.settings else ["--security", "/etc/longwave/security"]
         text = self.namespace.kubectl("exec", f"{RELEASE}-coordinator-0", "-c", "coordinator", "--",
                                       "longwave", "status", "localhost:7070", *secure, timeout=20)
-        rows = dict(re.findall(r"^(run|rounds|validation|replicas) +(.*)$", text, re.M))
-        rounds, epoch = re.match(ROUNDS, rows["rounds"]).groups()
-        return {"phase": rows["run"], "rounds": int(rounds), "epoch": int(epoch), "text": text,
-                "validation": float(rows["validation"]) if rows["validation"][0].isdigit() else None,
-                "replicas": rows["replicas"]}
+        phase, epoch = re.search(r"^state +(.*?), epoch (\d+)", text, re.M).groups()
+        loss = re.search(r"^loss .* validation (\d\S*)", text, re.M)
+        return {"phase": phase, "rounds": int(re.search(ROUNDS, text, re.M)[1]), "epoch": int(epoch), "text": text,
+                "validation": float(loss[1]) if loss else None,
+                "replicas": re.search(r"^replicas +(.*)$", text, re.M)[1]}
 
     def await_round(self, wanted, seconds=120):
         """Until so many rounds are finished."""
@@ -289,7 +289,7 @@ def train(release, operated, issuer, first, quiet, options, checks):
 def tested(namespace):
     """`helm test`, as the notes have it: its pod's log is what the coordinator says of the run."""
     said = namespace.helm("test", RELEASE, "--logs", "--timeout", "90s")
-    rounds = re.search(rf"^rounds +{ROUNDS}.*$", said, re.M)
+    rounds = re.search(ROUNDS, said, re.M)
     if not rounds:
         raise Failed(f"no status in what it says: {said}")
     return rounds.group()

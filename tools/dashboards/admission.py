@@ -21,8 +21,8 @@ def dashboard():
                "shown.", target(f'sum(increase({s("coordinator_tokens_refused_total")}[$__range]))'),
                limits=(GREEN, (1, ORANGE)), width=6, decimals=0),
         number("Connections refused", "Connections to shards' data ports that were refused, in the time "
-               "that is shown; without those that their other end closed itself, as joins and health checks do.",
-               target(f'''sum(increase({s("shard_connections_refused_total", 'reason!="closed"')}[$__range]))'''),
+               "that is shown.",
+               target(f'sum(increase({s("shard_connections_refused_total")}[$__range]))'),
                limits=(GREEN, (1, ORANGE)), width=6, decimals=0),
         number("Frames refused", "Frames of no use to shards, in the time that is shown.",
                target(f'sum(increase({s("shard_frames_refused_total")}[$__range]))'),
@@ -37,10 +37,8 @@ def dashboard():
               [target(rate(s("coordinator_tokens_refused_total")), "refused")], unit="cps",
               limits=(GREEN, (0.1, ORANGE)), low=0, width=8),
         lines("Data ports", "Connections a second that were refused, for a key of nobody's or since they "
-              "never got through the handshake, or that their other end closed before that (joins, health "
-              "checks); and frames that do not verify, of strangers, or that name another worker.",
-              [target(total(rate(s("shard_connections_refused_total")), "reason"),
-                      "connection: {{reason}}"),
+              "do not speak CURVE; and frames that do not verify, of strangers, or that name another worker.",
+              [target(total(rate(s("shard_connections_refused_total"))), "connections"),
                target(total(rate(s("shard_frames_refused_total")), "reason"), "frame: {{reason}}")],
               unit="cps", limits=(GREEN, (0.1, ORANGE)), low=0, width=8),
         lines("Registrations and heartbeats refused", "By the status that they got. `unavailable` is asked "

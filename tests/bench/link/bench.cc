@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "cli/interrupts.h"
+#include "cli/programs/programs.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -40,14 +40,6 @@ constexpr double kTorchLostBy = 21;
 constexpr uint64_t kUnitsMax = 2000;
 constexpr double kTorchTimeoutSeconds = 120;  // and as long as its own traffic takes, twice
 
-absl::StatusOr<std::string> OwnFolder() {
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
-  if (size <= 0 || size == static_cast<ssize_t>(sizeof path)) {
-    return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
-  }
-  return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
-}
 
 void Say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -97,13 +89,13 @@ class LinkBench {
       if (name == kNone) continue;
       LinkBaseline baseline{.name = name, .unit = "step"};
       const absl::Status status =
-          IsTorch(name) ? MeasureTorch(&baseline) : MeasurePreset(name, &baseline);
+          name == kTorchDdp ? MeasureTorch(&baseline) : MeasurePreset(name, &baseline);
       if (absl::IsCancelled(status)) return status;
       // A baseline that fails is no reason to lose the rest; the end says that it did. Without a
       // torch there is none to fail.
       if (!status.ok()) {
         baseline.why_not_measured = std::string(status.message());
-        if (!IsTorch(name) || !options_.torch_python.empty()) {
+        if (name != kTorchDdp || !options_.torch_python.empty()) {
           failed.Update(absl::Status(status.code(), absl::StrCat(name, ": ", status.message())));
         }
       }

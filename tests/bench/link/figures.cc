@@ -125,23 +125,6 @@ std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds) {
   return rounds == records.size() ? run.SecondsUnvalidated() : records[rounds - 1].seconds;
 }
 
-FormulaRatio WorstRatio(const LinkRun& run, const SyncSection& sync, bool at_interface) {
-  const double scale = static_cast<double>(run.status.parameters) * run.rounds();
-  FormulaRatio worst{.up = 1, .down = 1};
-  for (const LinkWorker& worker : run.workers) {
-    const double up = static_cast<double>(at_interface ? worker.data.sent : worker.sockets.pushed);
-    const double down =
-        static_cast<double>(at_interface ? worker.data.received : worker.sockets.pulled);
-    const auto take = [scale](double bytes, const PayloadFormat& format, double* worst_yet) {
-      const double ratio = bytes / (scale * PayloadBytesPerParameter(format));
-      if (std::abs(ratio - 1) >= std::abs(*worst_yet - 1)) *worst_yet = ratio;
-    };
-    take(up, sync.up, &worst.up);
-    take(down, sync.down, &worst.down);
-  }
-  return worst;
-}
-
 std::optional<double> SecondsToTarget(const LinkBaseline& baseline, double mbit) {
   if (!baseline.units.has_value()) return std::nullopt;
   for (const LinkBaseline::Rate& rate : baseline.rates) {

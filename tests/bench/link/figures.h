@@ -34,12 +34,6 @@ const RoundRecord* FirstAtTarget(const RunStatus& status, double target);
 // end. Nothing if the run has fewer rounds.
 std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds);
 
-// Measured bytes over those of the formula, for the worker that is farthest from it.
-struct FormulaRatio {
-  double up = 0, down = 0;
-};
-FormulaRatio WorstRatio(const LinkRun& run, const SyncSection& sync, bool at_interface);
-
 // Another way to train the same model: the time of a step or round over a link, and the number of
 // them that an unshaped run needs until the target.
 struct LinkBaseline {

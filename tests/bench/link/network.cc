@@ -43,8 +43,8 @@ std::string LastLine(const std::string& text) {
   return last;
 }
 
-}  // namespace
-
+// A program of PATH or of the system's administration folders. NotFound: the message says how to
+// install it.
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& package) {
   const char* path = std::getenv("PATH");
   const std::string folders =
@@ -57,6 +57,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
       absl::StrCat("the program ", name, " is not here; the package ", package, " has it"));
 }
 
+// The interface's line of a /proc/net/dev. NotFound: there is none.
 absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_view interface) {
   const std::string name = absl::StrCat(absl::string_view(interface.data(), interface.size()), ":");
   for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
@@ -77,6 +78,7 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
   return absl::NotFoundError(absl::StrCat("no counters of the interface ", name));
 }
 
+// RetransSegs of a /proc/net/snmp. NotFound: there is none.
 absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text) {
   // A line with the names of TCP's figures, and one with the figures.
   std::vector<absl::string_view> names;
@@ -97,6 +99,8 @@ absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text) {
   }
   return absl::NotFoundError("no RetransSegs among TCP's counters");
 }
+
+}  // namespace
 
 absl::Status LinkNetwork::Check() {
   if (geteuid() != 0) {

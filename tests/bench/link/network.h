@@ -101,15 +101,6 @@ class LinkNetwork {
   std::map<std::string, Node, std::less<>> nodes_;
 };
 
-// The interface's line of a /proc/net/dev. NotFound: there is none.
-absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_view interface);
-// RetransSegs of a /proc/net/snmp. NotFound: there is none.
-absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text);
-
-// A program of PATH or of the system's administration folders. NotFound: the message says how to
-// install it.
-absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& package);
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_TESTS_BENCH_LINK_NETWORK_H_

@@ -55,8 +55,6 @@ Json WorkerJson(const LinkRun& run, const LinkWorker& worker, const LinkRun* uns
 
 Json RunJson(const LinkFigures& figures, const LinkRun& run) {
   const LinkRun* unshaped = figures.RunAt(0);
-  const FormulaRatio interface = WorstRatio(run, figures.config.sync, true);
-  const FormulaRatio sockets = WorstRatio(run, figures.config.sync, false);
   Json workers = Json::array(), curve = Json::array();
   for (const LinkWorker& worker : run.workers) workers.push_back(WorkerJson(run, worker, unshaped));
   for (const RoundRecord& record : run.status.records) {
@@ -75,8 +73,6 @@ Json RunJson(const LinkFigures& figures, const LinkRun& run) {
           {"compute_share", ComputeShare(run)},
           {"replicas_equal", run.status.replicas_equal},
           {"state_hash", FormatHash(run.status.state_hash)},
-          {"interface_over_formula", {{"up", interface.up}, {"down", interface.down}}},
-          {"sockets_over_formula", {{"up", sockets.up}, {"down", sockets.down}}},
           {"seconds_to_target", OrNull(figures.SecondsToTargetAt(run.mbit))},
           {"workers", std::move(workers)},
           {"curve", std::move(curve)}};

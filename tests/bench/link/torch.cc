@@ -74,6 +74,30 @@ std::vector<std::string> Arguments(const TorchRunOptions& options, uint32_t rank
   return arguments;
 }
 
+// Takes in a line of the script. DataLoss: a malformed line.
+absl::Status TakeTorchLine(const std::string& line, TorchRun* run) {
+  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto number = [&json](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number() ? found->get<double>() : -1.0;
+  };
+  const double step = json.is_object() ? number("step") : -1.0;
+  if (step < 0) {
+    return absl::DataLossError(
+        absl::StrCat("the PyTorch baseline wrote ", line, "; wanted a line of JSON with a step"));
+  }
+  run->steps = static_cast<uint64_t>(step);
+  if (const double seconds = number("seconds"); seconds >= 0) {
+    run->step_seconds.push_back(seconds);
+    run->step_bytes.push_back(
+        {.sent = static_cast<uint64_t>(std::max(0.0, number("sent"))),
+         .received = static_cast<uint64_t>(std::max(0.0, number("received")))});
+  }
+  const auto reached = json.find("reached");
+  if (reached != json.end() && reached->is_boolean()) run->reached = reached->get<bool>();
+  return absl::OkStatus();
+}
+
 class Ranks {
  public:
   explicit Ranks(const TorchRunOptions& options) : options_(options) {}
@@ -151,29 +175,6 @@ double TorchRun::BytesUpPerStep() const {
 
 double TorchRun::BytesDownPerStep() const {
   return MeanOfRest(step_bytes, [](const InterfaceBytes& bytes) { return bytes.received; });
-}
-
-absl::Status TakeTorchLine(const std::string& line, TorchRun* run) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&json](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number() ? found->get<double>() : -1.0;
-  };
-  const double step = json.is_object() ? number("step") : -1.0;
-  if (step < 0) {
-    return absl::DataLossError(
-        absl::StrCat("the PyTorch baseline wrote ", line, "; wanted a line of JSON with a step"));
-  }
-  run->steps = static_cast<uint64_t>(step);
-  if (const double seconds = number("seconds"); seconds >= 0) {
-    run->step_seconds.push_back(seconds);
-    run->step_bytes.push_back(
-        {.sent = static_cast<uint64_t>(std::max(0.0, number("sent"))),
-         .received = static_cast<uint64_t>(std::max(0.0, number("received")))});
-  }
-  const auto reached = json.find("reached");
-  if (reached != json.end() && reached->is_boolean()) run->reached = reached->get<bool>();
-  return absl::OkStatus();
 }
 
 absl::StatusOr<TorchRun> RunTorch(const TorchRunOptions& options) {

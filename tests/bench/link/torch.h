@@ -42,9 +42,6 @@ struct TorchRunOptions {
 // cannot be run or has no torch. Aborted: a rank failed, and its last words.
 absl::StatusOr<TorchRun> RunTorch(const TorchRunOptions& options);
 
-// Takes in a line of the script. DataLoss: a malformed line.
-absl::Status TakeTorchLine(const std::string& line, TorchRun* run);
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_TESTS_BENCH_LINK_TORCH_H_

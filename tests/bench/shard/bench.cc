@@ -12,28 +12,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/descriptor.h"
-#include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "tests/bench/shard/figures.h"
 #include "tests/bench/shard/machine.h"
 #include "tests/bench/shard/measurement.h"
-#include "tests/bench/shard/router.h"
 
 namespace longwave {
 namespace {
 
-constexpr uint32_t kGeneratorsMax = 4;
 constexpr std::array<uint32_t, 6> kBytesSweep = {2, 4, 8, 16, 32, 64};
 
 ProcessorPlan Place(const BenchShardOptions& options) {
   ProcessorPlan placement;
   const std::vector<int> all = AllowedProcessors();
   const size_t for_shards = std::min<size_t>(options.shards, all.size() > 1 ? all.size() - 1 : 1);
-  const size_t left = all.size() - std::min(all.size(), for_shards);
-  // A generator is a thread of its own and one of ZeroMQ's.
-  placement.generators = std::clamp<uint32_t>(static_cast<uint32_t>(left / 2), 1, kGeneratorsMax);
-  if (options.generators > 0) placement.generators = options.generators;
-  if (options.no_pin || left == 0) return placement;
+  if (options.no_pin || all.size() <= for_shards) return placement;
   const auto split = all.begin() + static_cast<std::ptrdiff_t>(for_shards);
   placement.shards.assign(all.begin(), split);
   placement.others.assign(split, all.end());
@@ -48,27 +41,19 @@ absl::Status Bench(BenchShardOptions options) {
     options.server = (program.parent_path() / "longwave-server").string();
   }
   std::vector<uint32_t> sweep = options.sweep;
-  if (sweep.empty() && options.check_bytes) sweep.assign(kBytesSweep.begin(), kBytesSweep.end());
-  if (sweep.empty()) sweep.push_back(options.workers);
+  if (options.check_bytes) sweep.assign(kBytesSweep.begin(), kBytesSweep.end());
   std::sort(sweep.begin(), sweep.end());
 
-  // Before hours are measured that could not be kept.
-  if (!options.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(NewFile(options.json_file).status());
   RaiseFileLimit();
   const ProcessorPlan placement = Place(options);
   const ScopedProcessors bound(placement.others);
   std::vector<ShardFigures> runs;
   for (const uint32_t workers : sweep) {
-    LONGWAVE_ASSIGN_OR_RETURN(ShardFigures figures,
-                              MeasureShards(options, placement, program.string(), workers));
+    LONGWAVE_ASSIGN_OR_RETURN(ShardFigures figures, MeasureShards(options, placement, workers));
     std::cout << DescribeFigures(figures) << std::flush;
     runs.push_back(std::move(figures));
   }
-  for (const Bar& bar : BarsOf(options, runs)) std::cout << DescribeBar(bar) << "\n";
-  if (!options.json_file.empty()) {
-    LONGWAVE_RETURN_IF_ERROR(WriteFile(
-        options.json_file, FiguresAsJson(options, placement.shards, placement.generators, runs)));
-  }
+  std::cout << DescribeBars(options, runs);
   for (const ShardFigures& run : runs) {
     if (!run.correct()) {
       return absl::DataLossError(
@@ -78,19 +63,12 @@ absl::Status Bench(BenchShardOptions options) {
   return absl::OkStatus();
 }
 
-absl::Status BeRawRouter(uint32_t peers) {
-  RaiseFileLimit();
-  return ServeRawRouter(
-      peers, [](const std::string& endpoint) { std::cout << "ready " << endpoint << std::endl; });
-}
-
 }  // namespace
 
 int RunBenchShard(const BenchShardOptions& options) {
   BenchShardOptions settled = options;
   if (settled.check_bytes && settled.rounds == 0) settled.rounds = 2;
-  const absl::Status status =
-      settled.raw_router > 0 ? BeRawRouter(settled.raw_router) : Bench(settled);
+  const absl::Status status = Bench(settled);
   if (status.ok()) return 0;
   std::cerr << "error: " << status.message() << std::endl;
   return 1;

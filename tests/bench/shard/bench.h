@@ -9,24 +9,17 @@ namespace longwave {
 
 // `bench_shard`: synthetic workers against real shard processes.
 struct BenchShardOptions {
-  uint32_t workers = 8;
-  std::vector<uint32_t> sweep;  // numbers of workers, one cluster each; empty: only `workers`
+  std::vector<uint32_t> sweep = {8};  // numbers of workers, one cluster each
   uint32_t shards = 1;
   uint64_t params = 4 << 20;
-  uint32_t k = 64;
-  uint32_t bits = 1;                   // of a pushed value: 1, 2, 4, 8, 16 or 32
   std::vector<std::string> overrides;  // of the run's configuration: "key=value"
   uint32_t rounds = 0;                 // measured ones; 0: as many as begin within `seconds`
   double seconds = 8;                  // of measuring, where `rounds` is 0
-  uint32_t generators = 0;             // threads; 0: as many as the processors allow
   bool check_bytes = false;            // few rounds for 2 to 64 workers, held against the design
   bool no_pin = false;                 // shards and generators run anywhere
-  bool no_raw = false;                 // no raw ZeroMQ beside it
   bool keep_state = false;  // shards write their log to a folder, and answer once it is durable
   std::string server;       // longwave-server; empty: the one beside this program
   std::string log_dir;      // folder of configuration and logs; empty: deleted at the end
-  std::string json_file;    // file of the figures as JSON; empty: none
-  uint32_t raw_router = 0;  // be the raw router for so many peers, nothing else: for itself alone
 };
 
 // Returns the process's exit status: 0 if everything was measured and is correct, whatever the

@@ -46,8 +46,8 @@ bool AwaitEnd(Process& process, absl::Time deadline) {
   return true;
 }
 
-}  // namespace
-
+// Starts a program and waits for its line "ready <value>"; its log is <folder>/<name>.log. Aborted:
+// the program ended before, with its own sentence. DeadlineExceeded: no line in time.
 absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& name,
                                                             std::vector<std::string> argv,
                                                             const std::string& folder,
@@ -74,6 +74,8 @@ absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& n
     WaitForOutput(*process);
   }
 }
+
+}  // namespace
 
 ShardCounts ShardCounts::Since(const ShardCounts& before) const {
   return {.pushes_accepted = pushes_accepted - before.pushes_accepted,

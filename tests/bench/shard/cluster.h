@@ -21,13 +21,6 @@
 
 namespace longwave {
 
-// Starts a program and waits for its line "ready <value>"; its log is <folder>/<name>.log. Aborted:
-// the program ended before, with its own sentence. DeadlineExceeded: no line in time.
-absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& name,
-                                                            std::vector<std::string> argv,
-                                                            const std::string& folder,
-                                                            std::string* ready_value);
-
 // The shards' counters of sockets and merges.
 struct ShardCounts {
   uint64_t pushes_accepted = 0;

@@ -11,23 +11,15 @@ int main(int argc, char** argv) {
   longwave::BenchShardOptions options;
   CLI::App app("Synthetic workers against real shard processes: throughput, latency, memory.",
                "bench_shard");
-  const auto workers = CLI::Range(1u, 512u);
-  app.add_option("--workers", options.workers, "Synthetic workers")
-      ->check(workers)
-      ->capture_default_str();
-  app.add_option("--sweep", options.sweep, "Several numbers of workers, one after the other")
+  app.add_option("--sweep", options.sweep, "Numbers of synthetic workers, one after the other")
       ->delimiter(',')
-      ->check(workers);
+      ->check(CLI::Range(1u, 512u))
+      ->capture_default_str();
   app.add_option("--shards", options.shards, "Shard processes")
       ->check(CLI::Range(1u, 64u))
       ->capture_default_str();
   app.add_option("--params", options.params, "Parameters of the model")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))
-      ->capture_default_str();
-  app.add_option("--k", options.k, "Coefficients that a worker sends of a tile of 4096")
-      ->check(CLI::Range(1u, 4096u))
-      ->capture_default_str();
-  app.add_option("--bits", options.bits, "Bits of a sent value: 1, 2, 4, 8, 16 or 32")
       ->capture_default_str();
   app.add_option("--set", options.overrides, "A setting of the run, key=value; may be given again")
       ->allow_extra_args(false);
@@ -36,20 +28,14 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Time to measure for")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  app.add_option("--generators", options.generators,
-                 "Threads that play workers; by default as many as the processors bear")
-      ->check(CLI::Range(1u, 64u));
   app.add_flag("--check-bytes", options.check_bytes,
                "A few rounds each with 2 to 64 workers, for the bytes alone");
   app.add_flag("--no-pin", options.no_pin, "Bind no process to a processor");
   app.add_flag("--state", options.keep_state,
                "Shards keep state: pushes are on the disk of --log-dir before they are "
                "answered, as `longwave up` has it");
-  app.add_flag("--no-raw", options.no_raw, "Leave out the raw ZeroMQ to compare with");
   app.add_option("--server", options.server, "Another longwave-server to measure");
   app.add_option("--log-dir", options.log_dir, "Folder that keeps the processes' logs");
-  app.add_option("--json", options.json_file, "File that gets the figures as JSON");
-  app.add_option("--raw-router", options.raw_router)->group("");  // for itself
   if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "bench_shard: ")) {
     return *status;
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <bitset>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -11,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "common/wire/crc32c.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
 #include "tests/support/reference/tile_codec.h"
@@ -63,9 +63,8 @@ uint16_t DrawValues(ValueCodec codec, Rng& rng, std::span<uint32_t> codes, doubl
 
 BenchPush MakePush(const PayloadLayout& layout, uint32_t worker, uint32_t segment,
                    uint64_t weight_max) {
-  BenchPush push;
-  push.payload.resize(layout.bytes());
-  BeginPayload(layout, push.payload);
+  std::vector<std::byte> payload(layout.bytes());
+  BeginPayload(layout, payload);
   Rng rng(worker, segment);
   std::vector<uint16_t> indices(kTileSizeMax);
   std::vector<uint32_t> codes(kTileSizeMax);
@@ -76,12 +75,11 @@ BenchPush MakePush(const PayloadLayout& layout, uint32_t worker, uint32_t segmen
     const auto tile_codes = std::span(codes).first(count);
     DrawIndices(layout.tile_size(tile), rng, tile_indices);
     const uint16_t scale = DrawValues(layout.format().codec, rng, tile_codes, &square_sum);
-    WriteTile(layout, tile, tile_indices, tile_codes, scale, push.payload);
+    WriteTile(layout, tile, tile_indices, tile_codes, scale, payload);
   }
-  push.norm = static_cast<float>(std::sqrt(square_sum));
-  push.crc = Crc32c(push.payload);
-  push.weight = weight_max - std::min<uint64_t>(weight_max - 1, worker % 7);
-  return push;
+  return {.payload = Buffer(std::move(payload)),
+          .norm = static_cast<float>(std::sqrt(square_sum)),
+          .weight = weight_max - std::min<uint64_t>(weight_max - 1, worker % 7)};
 }
 
 }  // namespace
@@ -107,12 +105,6 @@ absl::StatusOr<BenchPushes> BenchPushes::Create(const Layout& layout, const Payl
     }
   }
   return result;
-}
-
-uint64_t BenchPushes::payload_bytes() const {
-  uint64_t sum = 0;
-  for (const PayloadLayout& layout : layouts_) sum += layout.bytes();
-  return sum;
 }
 
 uint64_t BenchPushes::coefficients() const {

@@ -1,21 +1,20 @@
 #ifndef LONGWAVE_TESTS_BENCH_SHARD_PAYLOADS_H_
 #define LONGWAVE_TESTS_BENCH_SHARD_PAYLOADS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/layout/layout.h"
+#include "common/wire/buffer.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 
 namespace longwave {
 
-// A worker's contribution to one segment, in an encoder's form: sealed once, sent every round.
+// A worker's contribution to one segment, in an encoder's form: written once, sent every round.
 struct BenchPush {
-  std::vector<std::byte> payload;
-  uint32_t crc = 0;
+  Buffer payload;
   float norm = 0;
   uint64_t weight = 0;
 };
@@ -37,7 +36,6 @@ class BenchPushes {
   const PayloadLayout& layout(uint32_t segment) const { return layouts_[segment]; }
 
   // Sums for one worker and round.
-  uint64_t payload_bytes() const;
   uint64_t coefficients() const;
   uint64_t coefficients(uint32_t segment) const;
 

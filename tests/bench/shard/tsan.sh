@@ -17,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 # A report does not end the process: all of them are to be seen.
 export TSAN_OPTIONS="suppressions=$here/tsan.supp log_path=$work/report halt_on_error=0 exitcode=66"
 status=0
-"$bench" --server "$bin/longwave-server" --log-dir "$work" --workers 64 \
-  --params 1500000 --rounds 8 --no-raw --no-pin --state --set cluster.shard_threads=2 --set sync.clip=4 || status=$?
+"$bench" --server "$bin/longwave-server" --log-dir "$work" --sweep 64 \
+  --params 1500000 --rounds 8 --no-pin --state --set cluster.shard_threads=2 --set sync.clip=4 || status=$?
 
 reports=0
 for report in "$work"/report*; do

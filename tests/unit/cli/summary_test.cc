@@ -126,7 +126,6 @@ TEST(Summary, NamesWhoWasExpelled) {
   const Summary summary = Summarize(Config(), status, RunOutcome::kFinished, "", 5);
   EXPECT_EQ(summary.expelled, std::vector<std::string>{"worker-1"});
   EXPECT_THAT(FormatSummaryJson(summary), testing::HasSubstr("\"worker-1\""));
-  EXPECT_THAT(FinalLines(summary, "runs/x"), testing::Contains("expelled         worker-1"));
 }
 
 TEST(MergeStatus, AddsTheNewRecordsOnce) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/display.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -76,6 +77,12 @@ RunStatus Status() {
 
 std::string Joined(const std::vector<std::string>& lines) { return absl::StrJoin(lines, "\n"); }
 
+// The output of `status`.
+std::string Whole(const RunStatus& status, const TextStyle& style = kPlainText,
+                  const RunConfig& config = Config()) {
+  return Joined(ViewLines({.config = &config, .status = &status, .is_whole = true}, style)) + "\n";
+}
+
 TEST(HeaderLines, SayOfAModelThatIsTheWorkersItsSizeAlone) {
   RunConfig config = Config();
   config.model.kind = "external";
@@ -84,10 +91,10 @@ TEST(HeaderLines, SayOfAModelThatIsTheWorkersItsSizeAlone) {
             "model     the workers' own, 1.0 M parameters");
 }
 
-TEST(LiveLines, ShowProgressLossesTrafficAndMembers) {
+TEST(LiveView, ShowProgressLossesTrafficAndMembers) {
   const RunConfig config = Config();
   const RunStatus status = Status();
-  const std::string text = Joined(LiveLines({.config = &config,
+  const std::string text = Joined(ViewLines({.config = &config,
                                              .status = &status,
                                              .run_folder = "runs/x",
                                              .coordinator_address = "127.0.0.1:4000",
@@ -104,7 +111,7 @@ TEST(LiveLines, ShowProgressLossesTrafficAndMembers) {
   EXPECT_THAT(text, Not(HasSubstr("mended")));
 }
 
-TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
+TEST(LiveView, SayWhatWasMendedAndWhatTheTroubleIs) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.repairs = 2;
@@ -113,7 +120,7 @@ TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
   status.members[0].state.phase = WorkerPhase::kLost;
   status.members[1].state.phase = WorkerPhase::kJoining;
   const std::vector<std::string> lines =
-      LiveLines({.config = &config, .status = &status, .restarts = 3}, TextStyle());
+      ViewLines({.config = &config, .status = &status, .restarts = 3}, TextStyle());
   EXPECT_EQ(lines.back(), status.trouble);
   const std::string text = Joined(lines);
   EXPECT_THAT(text, HasSubstr("mended  processes started again 3   replicas repaired 2"));
@@ -121,7 +128,7 @@ TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
   EXPECT_THAT(text, HasSubstr("worker-0     lost"));
   EXPECT_THAT(text, HasSubstr("worker-1  joining"));
   status.members[1].state.phase = WorkerPhase::kExpelled;
-  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("worker-1  expelled"));
+  EXPECT_THAT(Whole(status), HasSubstr("worker-1  expelled"));
 }
 
 TEST(TroubleLines, SayNothingOfWhoIsAwaitedBeforeTheRunBegins) {
@@ -138,10 +145,10 @@ TEST(TroubleLines, NameTheShardThatTakesNoPushes) {
   EXPECT_TRUE(TroubleLines(status).empty());
   status.shards[0].trouble = "the disk is full";
   EXPECT_THAT(TroubleLines(status), ElementsAre("shard-0 takes no pushes: the disk is full"));
-  EXPECT_THAT(ShardLines(status)[1], HasSubstr("shard-0  trouble"));
+  EXPECT_THAT(Whole(status), HasSubstr("shard-0  trouble"));
 }
 
-TEST(LiveLines, ShowWhatATerminalWouldObey) {
+TEST(LiveView, ShowWhatATerminalWouldObey) {
   RunStatus status = Status();
   status.shards[0].trouble =
       "full\n\x1b[2J\xc2\x9b"
@@ -154,7 +161,7 @@ TEST(LiveLines, ShowWhatATerminalWouldObey) {
     if (phase == RunPhase::kFailed) status.failure = "worker-1: \x1b[2J\r";
     const RunConfig config = Config();
     for (const std::string& line :
-         LiveLines({.config = &config, .status = &status}, TextStyle{.width = 200})) {
+         ViewLines({.config = &config, .status = &status}, TextStyle{.width = 200})) {
       EXPECT_EQ(FindControlCharacter(line, ""), std::string::npos) << line;
       EXPECT_EQ(FindInvalidUtf8(line), std::string::npos) << line;
     }
@@ -165,16 +172,16 @@ TEST(TroubleLines, SayWhoseContributionWasOfNoUse) {
   RunStatus status = Status();
   status.shards[0].complaint = "rejected push of worker 3";
   EXPECT_THAT(TroubleLines(status), ElementsAre("shard-0: rejected push of worker 3"));
-  EXPECT_THAT(ShardLines(status)[1], HasSubstr("shard-0     up"));
+  EXPECT_THAT(Whole(status), HasSubstr("shard-0     up"));
 }
 
-TEST(LiveLines, AreNeverWiderThanTheTerminal) {
+TEST(LiveView, AreNeverWiderThanTheTerminal) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.failure = std::string(500, 'x');
   for (size_t width : {40u, 80u, 200u}) {
     const TextStyle style{.width = width};
-    for (const std::string& line : LiveLines(
+    for (const std::string& line : ViewLines(
              {.config = &config, .status = &status, .run_folder = std::string(300, 'r')}, style)) {
       EXPECT_LE(DisplayWidth(line), width) << line;
     }
@@ -182,18 +189,18 @@ TEST(LiveLines, AreNeverWiderThanTheTerminal) {
 }
 
 // A column is there whole or not at all, and the compression at any width.
-TEST(LiveLines, LeaveColumnsOutWhereTheTerminalIsNarrow) {
+TEST(LiveView, LeaveColumnsOutWhereTheTerminalIsNarrow) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.members[0].member.name = "a-machine.of-somebody.example.org";
   const ViewInput input{.config = &config, .status = &status};
-  const std::string wide = Joined(LiveLines(input, TextStyle{.width = 200}));
+  const std::string wide = Joined(ViewLines(input, TextStyle{.width = 200}));
   EXPECT_THAT(wide, HasSubstr("rejected"));
-  const std::string usual = Joined(LiveLines(input, TextStyle()));
+  const std::string usual = Joined(ViewLines(input, TextStyle()));
   for (const char* there : {"heard\n", "73.0 kB", "0.2 s", "accepted", "kept", "DDP (fp32) would"})
     EXPECT_THAT(usual, HasSubstr(there));
   EXPECT_THAT(usual, Not(HasSubstr("step round")));
-  const std::string narrow = Joined(LiveLines(input, TextStyle{.width = 40}));
+  const std::string narrow = Joined(ViewLines(input, TextStyle{.width = 40}));
   EXPECT_THAT(narrow, HasSubstr("bytes a worker   pushed    pulled\n"
                                 "this run        73.0 kB  252.0 kB\n"
                                 "DiLoCo (fp32)     219 x      63 x\n"
@@ -201,7 +208,7 @@ TEST(LiveLines, LeaveColumnsOutWhereTheTerminalIsNarrow) {
   EXPECT_THAT(narrow, HasSubstr("shard    state  open round  accepted\n"));
 }
 
-TEST(LiveLines, HaveColoursForTroubleStragglersAndWhatIsDone) {
+TEST(LiveView, HaveColoursForTroubleStragglersAndWhatIsDone) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.members.resize(5, status.members[0]);
@@ -216,15 +223,15 @@ TEST(LiveLines, HaveColoursForTroubleStragglersAndWhatIsDone) {
   status.trouble = "shard 0 is silent";
   const ViewInput input{.config = &config, .status = &status};
   TextStyle style{.width = 200};
-  EXPECT_THAT(Joined(LiveLines(input, style)), Not(HasSubstr("\033")));
+  EXPECT_THAT(Joined(ViewLines(input, style)), Not(HasSubstr("\033")));
   style.color = true;
-  const std::string text = Joined(LiveLines(input, style));
+  const std::string text = Joined(ViewLines(input, style));
   for (const char* line :
        {"\nworker-0  training", "\nworker-1   syncing", "\n\033[31mworker-2      lost",
         "\n\033[32mworker-3      done", "\n\033[33mworker-4  training", "\n\033[31mshard-0  silent",
         "\n\033[31mshard 0 is silent\033[0m"})
     EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_EQ(WorkerLines(status, style)[3].substr(0, 5), "\033[31m");
+  EXPECT_THAT(Whole(status, style), HasSubstr("\n\033[31mworker-2      lost"));
 }
 
 TEST(HeaderLines, WarnOfFewRounds) {
@@ -239,99 +246,95 @@ TEST(HeaderLines, WarnOfFewRounds) {
           "\nrounds    2 are few (run.steps 60 over sync.inner_steps 30): loss and bytes say"));
 }
 
-TEST(LiveLines, GiveUpShardsThenWorkersButNotTheNote) {
+TEST(LiveView, GiveUpShardsThenWorkersButNotTheNote) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.members.resize(4, status.members[0]);
   status.shards.resize(4, status.shards[0]);
   const ViewInput input{.config = &config, .status = &status, .note = "a note"};
-  const size_t whole = LiveLines(input, TextStyle()).size();
+  const size_t whole = ViewLines(input, TextStyle()).size();
   for (size_t height = 9; height <= whole; ++height) {
-    const std::vector<std::string> lines = LiveLines(input, TextStyle{.height = height});
+    const std::vector<std::string> lines = ViewLines(input, TextStyle{.height = height});
     EXPECT_LE(lines.size(), height);
     EXPECT_EQ(lines.back(), "a note");
     EXPECT_THAT(lines, Contains(HasSubstr("step 130/300")));
     EXPECT_EQ(Joined(lines).find("shard-0") != std::string::npos, height == whole) << height;
   }
-  EXPECT_THAT(LiveLines(input, TextStyle{.height = 23}), Contains(HasSubstr("worker-0")));
+  EXPECT_THAT(ViewLines(input, TextStyle{.height = 23}), Contains(HasSubstr("worker-0")));
 }
 
-TEST(LiveLines, NeedNoUtf8) {
+TEST(LiveView, NeedNoUtf8) {
   const RunConfig config = Config();
   const RunStatus status = Status();
   for (const std::string& line :
-       LiveLines({.config = &config, .status = &status}, TextStyle{.utf8 = false})) {
+       ViewLines({.config = &config, .status = &status}, TextStyle{.utf8 = false})) {
     EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }))
         << line;
   }
 }
 
-TEST(LiveLines, SayWhoIsAwaited) {
+TEST(LiveView, SayWhoIsAwaited) {
   const RunConfig config = Config();
   RunStatus status;
   status.members.resize(1);
-  EXPECT_THAT(LiveLines({.config = &config, .status = &status}, TextStyle()),
+  EXPECT_THAT(ViewLines({.config = &config, .status = &status}, TextStyle()),
               Contains("waiting: 1 of 2 workers and 0 of 1 shards are here"));
 }
 
-TEST(LiveLines, EndWithTheFailure) {
+TEST(LiveView, EndWithTheFailure) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.phase = RunPhase::kFailed;
   status.failure = "worker-1: the loss of step 3 is not finite";
-  EXPECT_EQ(LiveLines({.config = &config, .status = &status}, TextStyle()).back(),
+  EXPECT_EQ(ViewLines({.config = &config, .status = &status}, TextStyle()).back(),
             "failed: worker-1: the loss of step 3 is not finite");
 }
 
-TEST(LiveLines, CountTheWorkersThatHaveNoRoom) {
+TEST(LiveView, CountTheWorkersThatHaveNoRoom) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.members.resize(40, status.members[0]);
-  EXPECT_THAT(LiveLines({.config = &config, .status = &status}, TextStyle()),
+  EXPECT_THAT(ViewLines({.config = &config, .status = &status}, TextStyle()),
               Contains("and 24 more workers"));
 }
 
-TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
+TEST(LiveView, NameTheReplicaThatDiffersWhereThatIsWrong) {
   RunConfig config = Config();
   RunStatus status = Status();
   status.inequality = "round 3: worker-1 differs in segment 0";
   const ViewInput input{.config = &config, .status = &status};
-  EXPECT_THAT(Joined(LiveLines(input, TextStyle())), HasSubstr("replicas differ: round 3"));
+  EXPECT_THAT(Joined(ViewLines(input, TextStyle())), HasSubstr("replicas differ: round 3"));
   config.sync.update = UpdateRule::kLocal;
-  EXPECT_THAT(Joined(LiveLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
+  EXPECT_THAT(Joined(ViewLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
 }
 
-TEST(WorkerLines, ShowRanksWhereAWorkerHasSeveral) {
+TEST(WorkerTable, ShowsRanksWhereAWorkerHasSeveral) {
   RunStatus status = Status();
-  EXPECT_THAT(Joined(WorkerLines(status)), Not(HasSubstr("ranks")));
+  EXPECT_THAT(Whole(status), Not(HasSubstr("ranks")));
   status.members[0].state.ranks = 8;
   status.members[1].state.ranks = 0;  // of a worker that does not know the field
-  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("heard  ranks\n"));
-  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("0.2 s      8\n"));
-  EXPECT_THAT(WorkerLines(status)[2], testing::EndsWith("0.2 s      1"));
+  EXPECT_THAT(Whole(status), HasSubstr("heard  ranks\n"));
+  EXPECT_THAT(Whole(status), HasSubstr("0.2 s      8\n"));
+  EXPECT_THAT(Whole(status), HasSubstr("0.2 s      1\n"));
   // A narrow terminal shows them, too.
-  EXPECT_THAT(WorkerLines(status, TextStyle{.width = 40})[0], testing::EndsWith("ranks"));
+  EXPECT_THAT(Whole(status, TextStyle{.width = 40}), HasSubstr("ranks\n"));
 }
 
-TEST(WorkerLines, CountRoundsThatAreDone) {
+TEST(WorkerTable, CountsRoundsThatAreDone) {
   RunStatus status = Status();
   status.members.resize(1);
   status.members[0].state.phase = WorkerPhase::kSyncing;
-  EXPECT_THAT(WorkerLines(status)[1], HasSubstr("syncing   130      4  "));
+  EXPECT_THAT(Whole(status), HasSubstr("syncing   130      4  "));
   status.members[0].state.phase = WorkerPhase::kDone;
-  EXPECT_THAT(WorkerLines(status)[1], HasSubstr("done   130      5  "));
+  EXPECT_THAT(Whole(status), HasSubstr("done   130      5  "));
 }
 
-TEST(WorkerLines, AreInTheOrderOfTheirNumbers) {
+TEST(WorkerTable, IsInTheOrderOfTheirNumbers) {
   RunStatus status;
   for (const char* name : {"worker-10", "worker-9", "worker-2"}) {
     status.members.emplace_back().member.name = name;
   }
-  const std::vector<std::string> lines = WorkerLines(status);
-  ASSERT_EQ(lines.size(), 4u);
-  EXPECT_THAT(lines[1], HasSubstr("worker-2"));
-  EXPECT_THAT(lines[2], HasSubstr("worker-9"));
-  EXPECT_THAT(lines[3], HasSubstr("worker-10"));
+  EXPECT_THAT(Whole(status), testing::ContainsRegex("\nworker-2 .*\nworker-9 .*\nworker-10 "));
 }
 
 TEST(SecondsLeft, IsUnknownBeforeTheFirstStep) {
@@ -358,14 +361,42 @@ TEST(ShowsRound, MakesAboutAHundredLinesOfALongRun) {
   for (uint32_t round = 1; round <= 100; ++round) EXPECT_TRUE(ShowsRound(config, round));
 }
 
-TEST(TrafficLines, ComparePerWorkerWithDdpAndDiloco) {
-  const Summary summary = Summarize(Config(), Status(), RunOutcome::kStopped, "", 0);
+TEST(WholeView, ComparesTrafficPerWorkerWithDdpAndDiloco) {
   // 4 rounds and 130 steps of 4 MB, against 73 kB up and 252 kB down.
-  EXPECT_THAT(TrafficLines(summary),
-              ElementsAre("bytes a worker              pushed            pulled",
-                          "this run                   73.0 kB          252.0 kB",
-                          "DiLoCo (fp32) would have   16.0 MB   219 x   16.0 MB    63 x",
-                          "DDP (fp32) would have     520.0 MB  7123 x  520.0 MB  2063 x"));
+  EXPECT_THAT(Whole(Status()),
+              HasSubstr("bytes a worker              pushed            pulled\n"
+                        "this run                   73.0 kB          252.0 kB\n"
+                        "DiLoCo (fp32) would have   16.0 MB   219 x   16.0 MB    63 x\n"
+                        "DDP (fp32) would have     520.0 MB  7123 x  520.0 MB  2063 x\n"));
+}
+
+TEST(WholeView, SaysWhatALiveViewHasNoRoomFor) {
+  RunStatus status = Status();
+  status.secured = true;
+  status.refusals = {{"token", 3}, {"expired", 1}};
+  status.trouble = "waiting for shard-0";
+  status.members.resize(40, status.members[0]);
+  const std::string text = Whole(status);
+  EXPECT_THAT(text, HasSubstr("progress  43 %  step 130/300  round 4/10\n"));
+  EXPECT_THAT(text, HasSubstr("\nstate     training, epoch 0\n"
+                              "replicas  equal, state 0000000000000000\n"));
+  EXPECT_THAT(text, HasSubstr("\ntrouble   waiting for shard-0\n"
+                              "security  on, refused 3 token, 1 expired\n"));
+  EXPECT_THAT(text, Not(HasSubstr("more workers")));
+  EXPECT_THAT(text, Not(HasSubstr("█")));
+}
+
+TEST(WholeView, KeepsAPathThatIsWiderThanTheTerminal) {
+  RunStatus status = Status();
+  status.model_file = "/" + std::string(100, 'p') + "/model.safetensors";
+  EXPECT_THAT(Whole(status, TextStyle{.width = 40}), HasSubstr(status.model_file + "\n"));
+}
+
+TEST(WholeView, BeforeTheFirstRoundHasNoReplicas) {
+  RunStatus status;
+  status.trouble = "1 of 2 workers is registered";
+  EXPECT_THAT(Whole(status), HasSubstr("state     waiting, epoch 0: 1 of 2 workers is registered\n"
+                                       "replicas  -, state -\n"));
 }
 
 TEST(ClosingLine, SaysHowItEnded) {
@@ -383,31 +414,24 @@ TEST(ClosingLine, SaysHowItEnded) {
       "longwave up: parked: 130 steps, 4 rounds; it goes on with: longwave up --resume runs/x");
 }
 
-TEST(FinalLines, HaveTheTotals) {
-  const std::string text =
-      Joined(FinalLines(Summarize(Config(), Status(), RunOutcome::kFinished, "", 70), "runs/x"));
-  EXPECT_THAT(text, HasSubstr("146.0 kB at the sockets, 144.0 kB of them payload"));
-  EXPECT_THAT(text, HasSubstr("DDP, fp32        1.0 GB each way: 7123 x"));
-  EXPECT_THAT(text, HasSubstr("replicas         equal, state 0000000000000000"));
-  EXPECT_THAT(text, Not(HasSubstr("mended")));
-}
-
-TEST(FinalLines, SayWhatWasMended) {
-  Summary summary = Summarize(Config(), Status(), RunOutcome::kFinished, "", 70);
-  summary.restarts = 4;
-  EXPECT_THAT(FinalLines(summary, "runs/x"),
-              Contains("mended           processes started again: 4, replicas repaired: 0"));
-}
-
-TEST(FinalLines, SayWhyReplicasOfALocalUpdateDiffer) {
+TEST(WholeView, OfAnEndHasItsOutcomeAndTotals) {
   RunConfig config = Config();
   RunStatus status = Status();
-  status.replicas_equal = false;
+  Summary end = Summarize(config, status, RunOutcome::kFinished, "", 70);
+  end.expelled = {"worker-1"};
+  const ViewInput input{
+      .config = &config, .status = &status, .is_whole = true, .end = &end, .restarts = 4};
+  std::string text = Joined(ViewLines(input, kPlainText));
+  EXPECT_THAT(text, HasSubstr("state     finished, epoch 0\n"));
+  EXPECT_THAT(text, HasSubstr("pushed 146.0 kB, pulled 504.0 kB, of them payload 144.0 kB and"));
+  EXPECT_THAT(text, HasSubstr("mended  processes started again 4   replicas repaired 0\n"));
+  EXPECT_THAT(text, HasSubstr("expelled  worker-1\n"));
   config.sync.update = UpdateRule::kLocal;
-  const Summary summary = Summarize(config, status, RunOutcome::kFinished, "", 70);
-  EXPECT_THAT(Joined(FinalLines(summary, "runs/x")),
-              HasSubstr("replicas         differ, as sync.update: local has it, state "));
-  EXPECT_THAT(ClosingLine(summary, "runs/x"), HasSubstr("replicas differ, as sync.update: local"));
+  status.replicas_equal = false;
+  end = Summarize(config, status, RunOutcome::kFinished, "", 70);
+  text = Joined(ViewLines(input, kPlainText));
+  EXPECT_THAT(text, HasSubstr("replicas  differ, as sync.update: local has it, state "));
+  EXPECT_THAT(ClosingLine(end, "runs/x"), HasSubstr("replicas differ, as sync.update: local"));
 }
 
 }  // namespace

@@ -32,10 +32,10 @@ TEST(Refusals, AFloodDoesNotFillTheLog) {
   EXPECT_EQ(of_one, Refusals::kNamedOfOneMax);
   for (int i = 0; i < 1000; ++i) {
     const std::string peer = absl::StrCat("10.1.0.", i);
-    of_many += refusals.MayName(Refusal::kDataHandshake, peer, "silent", At(1));
+    of_many += refusals.MayName(Refusal::kBadCertificate, peer, "silent", At(1));
   }
   EXPECT_EQ(of_one + of_many, Refusals::kNamedMax);
-  EXPECT_TRUE(refusals.MayName(Refusal::kDataHandshake, "10.2.0.1", "silent", At(60)));
+  EXPECT_TRUE(refusals.MayName(Refusal::kBadCertificate, "10.2.0.1", "silent", At(60)));
 }
 
 // The count alone would hide the peer until it has doubled.

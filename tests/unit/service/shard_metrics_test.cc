@@ -103,7 +103,7 @@ TEST_F(ShardMetricsTest, ShowsHowItsDataPlaneIs) {
   figures.frames_refused = 5;
   figures.traffic.sent[FrameKind::kMerged] = {.frames = 2, .bytes = 30, .payload_bytes = 20};
   refusals_.Count(Refusal::kDataWorker);
-  refusals_.Count(Refusal::kDataKey);
+  refusals_.Count(Refusal::kDataConnection);
   series_.Show(figures, refusals_, absl::Seconds(7));
   EXPECT_EQ(Shown("longwave_shard_round"), 4);
   EXPECT_EQ(Shown("longwave_shard_newest_round"), 6);
@@ -116,7 +116,7 @@ TEST_F(ShardMetricsTest, ShowsHowItsDataPlaneIs) {
   EXPECT_EQ(Counted("longwave_shard_frames_total", {"sent", "merged"}), 2);
   EXPECT_EQ(Counted("longwave_shard_frames_refused_total", {"malformed"}), 4);
   EXPECT_EQ(Counted("longwave_shard_frames_refused_total", {"identity"}), 1);
-  EXPECT_EQ(Counted("longwave_shard_connections_refused_total", {"unknown_key"}), 1);
+  EXPECT_EQ(Counted("longwave_shard_connections_refused_total", {}), 1);
 }
 
 TEST_F(ShardMetricsTest, ADiskIsOnThePageOfAShardThatHasOne) {

@@ -1,24 +1,26 @@
+#include "cli/view.h"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/view.h"
+#include "absl/strings/str_join.h"
 #include "common/base/figures.h"
+#include "common/base/print.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
 
 constexpr size_t kSparklineColumns = 20;
-constexpr size_t kHeaderNameColumns = 10;
+constexpr size_t kNameColumns = 10;
 // Rows of a table in the live view; further rows are only counted.
 constexpr size_t kWorkerRowsMax = 16;
 constexpr size_t kShardRowsMax = 8;
-
-std::string Loss(const std::optional<double>& loss) { return loss ? FormatLoss(*loss) : "-"; }
 
 std::vector<double> ValidationLosses(const RunStatus& status) {
   std::vector<double> losses;
@@ -138,45 +140,98 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
   return WithHues(table.Lines(style.width, {7, 6, 8, 5, 9, 4}), hues);
 }
 
+// Bytes for each worker beside those of DDP and DiLoCo so far; in a narrow width only their ratios
+// to it.
+Lines TrafficTable(const Summary& summary, size_t width) {
+  const double workers = std::max<uint32_t>(1, summary.workers);
+  const double pushed = static_cast<double>(summary.bytes.pushed) / workers;
+  const double pulled = static_cast<double>(summary.bytes.pulled) / workers;
+  TextTable table, narrow;
+  table.AddRow({"bytes a worker", "pushed", "", "pulled", ""});
+  table.AddRow({"this run", FormatBytes(pushed), "", FormatBytes(pulled), ""});
+  narrow.AddRow({"bytes a worker", "pushed", "pulled"});
+  narrow.AddRow({"this run", FormatBytes(pushed), FormatBytes(pulled)});
+  const auto add = [&](absl::string_view method, uint64_t total) {
+    const double bytes = static_cast<double>(total) / workers;
+    table.AddRow({absl::StrCat(method, " would have"), FormatBytes(bytes),
+                  FormatRatio(bytes, pushed), FormatBytes(bytes), FormatRatio(bytes, pulled)});
+    narrow.AddRow({std::string(method), FormatRatio(bytes, pushed), FormatRatio(bytes, pulled)});
+  };
+  add("DiLoCo (fp32)", summary.bytes_diloco_fp32());
+  add("DDP (fp32)", summary.bytes_ddp_fp32());
+  std::vector<std::string> lines = table.Lines();
+  const bool fits = std::all_of(lines.begin(), lines.end(), [width](const std::string& line) {
+    return DisplayWidth(line) <= width;
+  });
+  return WithHues(fits ? std::move(lines) : narrow.Lines(), {});
+}
+
+// "nobody", or "3 token, 1 expired".
+std::string RefusalsText(const RunStatus& status) {
+  std::string text;
+  for (const RefusalCount& refusal : status.refusals)
+    absl::StrAppend(&text, text.empty() ? "" : ", ", refusal.count, " ", refusal.reason);
+  return text.empty() ? "nobody" : text;
+}
+
+// A value behind its name, in as many lines as the width wants.
+Lines Row(std::string_view name, const std::string& value, size_t width, Hue hue = Hue::kPlain) {
+  Lines lines;
+  const std::string line = absl::StrFormat("%-*s%s", int{kNameColumns}, name, Printable(value));
+  for (std::string& part : WrapWords(line, width, kNameColumns))
+    lines.push_back({std::move(part), hue});
+  return lines;
+}
+
+void Append(const Lines& more, Lines* lines) {
+  lines->insert(lines->end(), more.begin(), more.end());
+}
+
+// The figures that a live view has no room for, or says beside its tables.
+Lines Rows(const ViewInput& input, const Summary& record, size_t width) {
+  const RunStatus& status = *input.status;
+  Lines lines;
+  const auto row = [&](std::string_view name, const std::string& value, Hue hue = Hue::kPlain) {
+    Append(Row(name, value, width, hue), &lines);
+  };
+  const std::string state(input.end != nullptr ? Name(record.outcome) : Name(status.phase));
+  const std::string& why = status.phase == RunPhase::kWaiting ? status.trouble : record.failure;
+  row("state", absl::StrCat(state, ", epoch ", status.epoch, why.empty() ? "" : ": ", why),
+      state == "finished" ? Hue::kGood
+      : state == "failed" ? Hue::kBad
+                          : Hue::kPlain);
+  row("replicas", status.record_count == 0 ? "-, state -"
+                                           : absl::StrCat(ReplicasText(record), ", state ",
+                                                          FormatHash(record.state_hash)));
+  const ByteCounts& bytes = record.bytes;
+  row("bytes",
+      absl::StrCat("pushed ", FormatBytes(static_cast<double>(bytes.pushed)), ", pulled ",
+                   FormatBytes(static_cast<double>(bytes.pulled)), ", of them payload ",
+                   FormatBytes(static_cast<double>(bytes.payload_pushed)), " and ",
+                   FormatBytes(static_cast<double>(bytes.payload_pulled)), " (all workers)"));
+  if (!record.expelled.empty()) row("expelled", absl::StrJoin(record.expelled, ", "));
+  for (const std::string& line : TroubleLines(status)) row("trouble", line, Hue::kBad);
+  if (status.secured) row("security", absl::StrCat("on, refused ", RefusalsText(status)));
+  if (!record.model_file.empty()) row("weights", record.model_file);
+  return lines;
+}
+
+// The reason for waiting, the failure or the troubles, below an empty line.
+Lines Notes(const ViewInput& input) {
+  const RunStatus& status = *input.status;
+  std::string note = input.note.empty() ? input.notice : input.note;
+  const bool has_failed = note.empty() && !status.failure.empty();
+  if (has_failed) note = absl::StrCat("failed: ", status.failure);
+  if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(*input.config, status);
+  if (!note.empty()) return {{""}, {note, has_failed ? Hue::kBad : Hue::kPlain}};
+  Lines notes;
+  for (std::string& trouble : TroubleLines(status))
+    notes.push_back({std::move(trouble), Hue::kBad});
+  if (!notes.empty()) notes.insert(notes.begin(), Line());
+  return notes;
+}
+
 }  // namespace
-
-double TrainLoss(const RunStatus& status) {
-  double sum = 0;
-  size_t count = 0;
-  for (const MemberStatus& member : status.members) {
-    // The mean leaves out a worker that ended with a loss that is not finite.
-    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
-    sum += member.state.train_loss;
-    ++count;
-  }
-  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
-}
-
-double TokensPerSecond(const RunStatus& status) {
-  if (!status.records.empty()) return status.records.back().tokens_per_second;
-  double tokens = 0;
-  for (const MemberStatus& member : status.members)
-    tokens += static_cast<double>(member.state.tokens);
-  return status.seconds > 0 ? tokens / status.seconds : 0;
-}
-
-std::string_view Name(const ShardStatus& shard) {
-  if (shard.silent) return "silent";
-  return shard.trouble.empty() ? "up" : "trouble";
-}
-
-uint32_t RoundsDone(const WorkerState& state) {
-  const bool after_round =
-      state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
-  return state.round + (after_round ? 1 : 0);
-}
-
-double SecondsLeft(const RunConfig& config, const RunStatus& status) {
-  const uint64_t done = StepsDone(status);
-  if (done == 0 || status.seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
-  const uint64_t left = config.run.steps - std::min(done, config.run.steps);
-  return status.seconds * static_cast<double>(left) / static_cast<double>(done);
-}
 
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
@@ -195,26 +250,27 @@ std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& st
   if (!input.coordinator_address.empty()) {
     absl::StrAppend(&cluster, ", coordinator at ", input.coordinator_address);
   }
-  std::vector<std::string> lines = {
-      absl::StrCat("longwave  preset ", config.run.preset, ", a sync every ",
-                   config.sync.inner_steps, config.sync.inner_steps == 1 ? " step" : " steps"),
-      absl::StrCat("model     ", model),
-      absl::StrCat("cluster   ", cluster),
+  Lines lines;
+  const auto row = [&](std::string_view name, const std::string& value) {
+    Append(Row(name, value, style.width), &lines);
   };
-  if (!input.run_folder.empty()) lines.push_back(absl::StrCat("run       ", input.run_folder));
+  row("longwave",
+      absl::StrCat("preset ", config.run.preset, ", a sync every ", config.sync.inner_steps,
+                   config.sync.inner_steps == 1 ? " step" : " steps"));
+  row("model", model);
+  row("cluster", cluster);
+  if (!input.run_folder.empty()) row("run", input.run_folder);
   const std::string few = FewRoundsSentence(config);
-  if (!few.empty()) lines.push_back(absl::StrCat("rounds    ", few));
-  std::vector<std::string> wrapped;
-  for (const std::string& line : lines) {
-    for (std::string& part : WrapWords(line, style.width, kHeaderNameColumns))
-      wrapped.push_back(std::move(part));
-  }
-  return wrapped;
+  if (!few.empty()) row("rounds", few);
+  return Shown(lines, kPlainText);
 }
 
-std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& style) {
+std::vector<std::string> ViewLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
   const RunStatus& status = *input.status;
+  const Summary record = input.end != nullptr ? *input.end
+                                              : Summarize(config, status, RunOutcome::kStopped,
+                                                          status.failure, input.elapsed_s);
   Lines lines;
   const auto add = [&lines](std::string text, Hue hue = Hue::kPlain) {
     lines.push_back({std::move(text), hue});
@@ -222,51 +278,49 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   for (std::string& line : HeaderLines(input, style)) add(std::move(line));
   add("");
 
-  const uint64_t steps = StepsDone(status);
-  const double share =
-      config.run.steps > 0 ? static_cast<double>(steps) / static_cast<double>(config.run.steps) : 0;
+  const double share = config.run.steps > 0 ? static_cast<double>(record.steps) /
+                                                  static_cast<double>(config.run.steps)
+                                            : 0;
   const std::string progress =
-      absl::StrFormat(" %3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), steps,
-                      config.run.steps, RoundsDone(status), RoundCount(config));
+      absl::StrFormat("%3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), record.steps,
+                      config.run.steps, record.rounds, RoundCount(config));
   const size_t bar_width =
-      style.width > DisplayWidth(progress) + 10 ? style.width - DisplayWidth(progress) : 10;
-  add(absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), progress));
+      style.width > DisplayWidth(progress) + 11 ? style.width - DisplayWidth(progress) - 1 : 10;
+  add(input.is_whole ? absl::StrCat("progress ", progress)
+                     : absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), " ",
+                                    progress));
   add(absl::StrCat("elapsed ", FormatDuration(input.elapsed_s), "   left ",
                    FormatDuration(SecondsLeft(config, status)), "   ",
                    FormatCount(TokensPerSecond(status)), " tokens/s"));
   std::string losses = absl::StrCat("loss    training ", FormatLoss(TrainLoss(status)),
-                                    "   validation ", Loss(status.validation_loss));
+                                    "   validation ", FormatLoss(record.val_loss));
   const std::string spark = Sparkline(ValidationLosses(status), kSparklineColumns, style);
-  if (!spark.empty()) absl::StrAppend(&losses, "  ", spark);
+  if (!spark.empty() && !input.is_whole) absl::StrAppend(&losses, "  ", spark);
   add(losses);
-  if (!status.inequality.empty() && PromisesEqualReplicas(config))
+  if (!status.inequality.empty() && !record.replicas_may_differ)
     add(absl::StrCat("replicas differ: ", status.inequality), Hue::kBad);
   if (input.restarts > 0 || status.repairs > 0) {
     add(absl::StrCat("mended  processes started again ", input.restarts, "   replicas repaired ",
                      status.repairs));
   }
-
-  const Summary so_far = Summarize(config, status, RunOutcome::kStopped, "", input.elapsed_s);
+  if (input.is_whole) Append(Rows(input, record, style.width), &lines);
   add("");
-  for (std::string& line : TrafficLines(so_far, style.width)) add(std::move(line));
-
-  Lines notes;
-  std::string note = input.note.empty() ? input.notice : input.note;
-  const bool has_failed = note.empty() && !status.failure.empty();
-  if (has_failed) note = absl::StrCat("failed: ", status.failure);
-  if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);
-  if (!note.empty()) {
-    notes = {{""}, {note, has_failed ? Hue::kBad : Hue::kPlain}};
-  } else {
-    for (std::string& trouble : TroubleLines(status))
-      notes.push_back({std::move(trouble), Hue::kBad});
-    if (!notes.empty()) notes.insert(notes.begin(), Line());
-  }
+  Append(TrafficTable(record, style.width), &lines);
 
   const Lines worker_table = WorkerTable(status, style);
+  const Lines shard_table = ShardTable(status, style);
+  if (input.is_whole) {
+    // A path that is wider than the terminal stays whole.
+    TextStyle uncut = style;
+    uncut.width = kPlainText.width;
+    Append(Below(worker_table, worker_table.size(), "workers"), &lines);
+    Append(Below(shard_table, shard_table.size(), "shards"), &lines);
+    return Shown(lines, uncut);
+  }
+  Lines notes = Notes(input);
   size_t worker_rows = kWorkerRowsMax;
   Lines workers = Below(worker_table, worker_rows, "workers");
-  Lines shards = Below(ShardTable(status, style), kShardRowsMax, "shards");
+  Lines shards = Below(shard_table, kShardRowsMax, "shards");
   const auto overflows = [&](size_t size) { return size + notes.size() > style.height; };
   if (overflows(lines.size() + workers.size() + shards.size())) shards.clear();
   while (worker_rows > 0 && overflows(lines.size() + workers.size())) {
@@ -274,18 +328,8 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   }
   if (overflows(lines.size() + workers.size())) workers.clear();
   if (overflows(lines.size())) lines.resize(style.height - std::min(style.height, notes.size()));
-  for (const Lines* part : {&workers, &shards, &notes}) {
-    lines.insert(lines.end(), part->begin(), part->end());
-  }
+  for (const Lines* part : {&workers, &shards, &notes}) Append(*part, &lines);
   return Shown(lines, style);
-}
-
-std::vector<std::string> WorkerLines(const RunStatus& status, const TextStyle& style) {
-  return Shown(WorkerTable(status, style), style);
-}
-
-std::vector<std::string> ShardLines(const RunStatus& status, const TextStyle& style) {
-  return Shown(ShardTable(status, style), style);
 }
 
 std::vector<std::string> TroubleLines(const RunStatus& status) {
