@@ -69,10 +69,10 @@ void ShardDataPlane::SendDue() {
 
 void ShardDataPlane::Count(const ShardEffect& effect) {
   const absl::Time now = MonotonicNow();
-  if (const auto* const merged = std::get_if<SendMerged>(&effect.what)) {
-    metrics_->Merged(merged->header, now);
-  } else if (const auto* const answer = std::get_if<AnswerPush>(&effect.what)) {
-    metrics_->Answered(*answer, now);
+  if (const auto* const merged = HeaderOf<MergedFrame>(effect)) {
+    metrics_->Merged(*merged, now);
+  } else if (const auto* const answer = HeaderOf<AnswerFrame>(effect)) {
+    metrics_->Answered(*answer, std::get<SendFrame>(effect.what).rejection, now);
   } else if (const auto* const clipped = std::get_if<ContributionClipped>(&effect.what)) {
     if (clipped->left_out) metrics_->LeftOut();
   }

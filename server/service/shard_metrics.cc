@@ -60,17 +60,16 @@ ShardMetrics::Segment* ShardMetrics::Find(uint32_t segment) {
   return place < segments_.size() ? &segments_[place] : nullptr;
 }
 
-void ShardMetrics::Answered(const AnswerPush& answer, absl::Time now) {
-  const AnswerFrame& header = answer.header;
-  if (header.to != FrameKind::kPush) return;
-  if (const std::string_view outcome = OutcomeOf(header.outcome); !outcome.empty())
+void ShardMetrics::Answered(const AnswerFrame& answer, Rejection rejection, absl::Time now) {
+  if (answer.to != FrameKind::kPush) return;
+  if (const std::string_view outcome = OutcomeOf(answer.outcome); !outcome.empty())
     metrics_->counter("longwave_shard_pushes_total", {outcome}).Add();
-  if (const std::string_view reason = ReasonOf(answer.rejection); !reason.empty())
+  if (const std::string_view reason = ReasonOf(rejection); !reason.empty())
     metrics_->counter("longwave_shard_pushes_rejected_total", {reason}).Add();
-  Segment* const segment = Find(header.segment);
-  if (segment == nullptr || header.outcome != Outcome::kAccepted) return;
-  if (segment->first_push_round == header.round) return;
-  segment->first_push_round = header.round;
+  Segment* const segment = Find(answer.segment);
+  if (segment == nullptr || answer.outcome != Outcome::kAccepted) return;
+  if (segment->first_push_round == answer.round) return;
+  segment->first_push_round = answer.round;
   segment->first_push = now;
 }
 

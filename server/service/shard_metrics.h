@@ -53,7 +53,7 @@ class ShardMetrics {
   void SetSegments(uint32_t first, uint32_t count);
 
   // --- events
-  void Answered(const AnswerPush& answer, absl::Time now);
+  void Answered(const AnswerFrame& answer, Rejection rejection, absl::Time now);
   // A merged update is sent, for the first time or again.
   void Merged(const MergedFrame& merged, absl::Time now);
   void HeardStranger() {

@@ -32,7 +32,7 @@ Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
   }
 }
 
-std::vector<AggregatorEffect> Aggregator::Step(const AggregatorEvent& event, absl::Time now) {
+std::vector<ShardEffect> Aggregator::Step(const AggregatorEvent& event, absl::Time now) {
   Effects effects;
   if (const auto* push = std::get_if<PushArrived>(&event)) OnPush(*push, now, effects);
   if (const auto* pull = std::get_if<PullArrived>(&event)) OnPull(pull->header, effects);
@@ -45,8 +45,8 @@ std::vector<AggregatorEffect> Aggregator::Step(const AggregatorEvent& event, abs
 
 void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effects) {
   const PushFrame& header = push.header;
-  if (std::string reason = Misaddressed(header); !reason.empty()) {
-    return Answer(header, Outcome::kRejected, std::move(reason), effects, Rejection::kAddress);
+  if (const std::string reason = Misaddressed(header); !reason.empty()) {
+    return Answer(header, Outcome::kRejected, reason, effects, Rejection::kAddress);
   }
   const Member* const member = FindMember(header.worker);
   if (member == nullptr) return Answer(header, Outcome::kNotMember, "", effects);
@@ -109,7 +109,7 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   }
   Accept(segment, header, *std::move(layout), push.payload);
   segment.last_push = now;
-  if (options_.logs) effects.push_back(KeepPush{header, push.payload});
+  if (options_.logs) effects.push_back({KeepRecord{PushRecord{header, push.payload}}});
   Answer(header, Outcome::kAccepted, "", effects);
   CloseIfComplete(segment, now, effects);
 }
@@ -118,7 +118,7 @@ void Aggregator::OnClosedPush(SegmentState& segment, const PushFrame& header, bo
                               absl::Time now, Effects& effects) {
   if (!segment.closed || segment.closed->header.round != header.round) {
     if (options_.logs) {
-      effects.push_back(AskLog{header});
+      effects.push_back({AnswerFromDisk{header}});
     } else {
       Answer(header, Outcome::kCompacted, "", effects);
     }
@@ -138,12 +138,12 @@ void Aggregator::OnClosedPush(SegmentState& segment, const PushFrame& header, bo
     }
     Answer(header, Outcome::kLate, "", effects);
   }
-  SendAgain(segment, header.worker, effects);
+  SendAgain(segment, header, effects);
 }
 
 void Aggregator::OnPull(const PullFrame& header, Effects& effects) {
-  if (std::string reason = Misaddressed(header); !reason.empty()) {
-    return Answer(header, Outcome::kRejected, std::move(reason), effects);
+  if (const std::string reason = Misaddressed(header); !reason.empty()) {
+    return Answer(header, Outcome::kRejected, reason, effects);
   }
   if (!IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "", effects);
   const SegmentState& segment = StateOf(header.segment);
@@ -158,10 +158,10 @@ void Aggregator::OnPull(const PullFrame& header, Effects& effects) {
   }
   if (header.round == segment.open_round) return;
   if (segment.closed && segment.closed->header.round == header.round) {
-    return SendAgain(segment, header.worker, effects);
+    return SendAgain(segment, header, effects);
   }
   if (!options_.logs) return Answer(header, Outcome::kCompacted, "", effects);
-  effects.push_back(AskLog{header});
+  effects.push_back({AnswerFromDisk{header}});
 }
 
 void Aggregator::OnMembership(const Membership& membership, absl::Time now, Effects& effects) {
@@ -221,18 +221,20 @@ AnswerFrame Aggregator::AnswerTo(const FrameName& asked, Outcome outcome) {
 }
 
 void Aggregator::AnswerDuplicate(const PushFrame& push, uint32_t held_crc, Effects& effects) {
-  AnswerPush answer{AnswerTo(push, Outcome::kDuplicate), ""};
-  answer.header.held_crc = held_crc;
-  effects.push_back(std::move(answer));
+  AnswerFrame answer = AnswerTo(push, Outcome::kDuplicate);
+  answer.held_crc = held_crc;
+  effects.push_back({AnswerWith(answer, "")});
 }
 
-void Aggregator::Answer(const FrameName& asked, Outcome outcome, std::string reason,
+void Aggregator::Answer(const FrameName& asked, Outcome outcome, std::string_view reason,
                         Effects& effects, Rejection rejection) {
-  effects.push_back(AnswerPush{AnswerTo(asked, outcome), std::move(reason), rejection});
+  effects.push_back({AnswerWith(AnswerTo(asked, outcome), reason, rejection)});
 }
 
-void Aggregator::SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const {
-  effects.push_back(SendMerged{{worker}, segment.closed->header, segment.closed->payload});
+void Aggregator::SendAgain(const SegmentState& segment, const FrameName& asked,
+                           Effects& effects) const {
+  effects.push_back({SendUpdate({asked.worker}, segment.closed->header, segment.closed->payload,
+                                CauseOf(asked))});
 }
 
 void Aggregator::Accept(SegmentState& segment, const PushFrame& header,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <variant>
@@ -23,6 +24,7 @@
 #include "longwave/v1/shard.records.h"
 #include "server/shard/grace.h"
 #include "server/shard/merge.h"
+#include "server/shard/shard_effect.h"
 #include "server/shard/shard_records.h"
 #include "server/shard/tile_threads.h"
 
@@ -70,8 +72,8 @@ struct AggregatorOptions {
   double quorum = 1;
   absl::Duration grace_min;  // bounds of Grace; unused with quorum 1
   absl::Duration grace_max;
-  // A log exists: KeepPush, KeepMerged and AskLog are among the effects. Without a log, older
-  // rounds are compacted at once.
+  // A log exists: KeepRecord and AnswerFromDisk are among the effects. Without a log, older rounds
+  // are compacted at once.
   bool logs = false;
   uint64_t rounds = 0;  // the run's rounds, after which pushes are rejected; 0: unlimited
 };
@@ -89,47 +91,6 @@ struct MembershipChanged {
 };
 struct TimePassed {};  // at NextDue or later
 using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed>;
-
-// Effects, to be performed in order.
-
-// The fault of a rejected push, for counters.
-enum class Rejection : uint8_t { kNone, kAddress, kRound, kWeight, kNorm, kPayload };
-// A frame to header.worker. `reason` is the payload of a rejection.
-struct AnswerPush {
-  AnswerFrame header;
-  std::string reason;
-  Rejection rejection = Rejection::kNone;
-};
-struct SendMerged {  // a frame to each of `workers`, all from one buffer
-  std::vector<uint32_t> workers;
-  MergedFrame header;
-  Buffer payload;
-};
-// A record that must be in the log before the effects after it are performed: a push before it is
-// answered `accepted`, a close before any worker sees its update.
-struct KeepPush {
-  PushFrame header;
-  Buffer payload;
-};
-struct KeepMerged {
-  MergedRecord record;
-};
-// A push or pull of a round before the last closed one, which only the log can answer. The answer
-// to a pull is that round's update, or `compacted`. The answer to a push is `duplicate` if its
-// worker is a contributor of that round, else `late`, and the update follows. Without a record of
-// the round the answer is `compacted`, since the worker must not resend a contribution that a merge
-// may hold. AnswerTo makes the answer's header.
-struct AskLog {
-  FrameName asked;
-};
-// A notice for the log: an accepted contribution was merged with less than its weight, or left out.
-struct ContributionClipped {
-  uint32_t worker = 0;
-  bool left_out = false;
-  std::string reason;  // names worker, round and segment
-};
-using AggregatorEffect =
-    std::variant<AnswerPush, SendMerged, KeepPush, KeepMerged, AskLog, ContributionClipped>;
 
 // A shard's decisions. The class is pure: no socket, thread, clock or disk is inside. Each segment
 // has one open round, at first round 0. Segments are independent of each other.
@@ -160,7 +121,7 @@ using AggregatorEffect =
 //               differ from this one if an earlier process of the worker made it and its residual
 //               is lost.
 //   late        The push is of the last closed round and not in its merge. The merged update is
-//               sent. (AskLog handles older rounds.)
+//               sent. (AnswerFromDisk handles older rounds.)
 //   busy        The push would exceed open_bytes_max, and the segment is not the oldest open one.
 //               The shard keeps nothing, and the worker pushes again. The oldest segment is the
 //               first by round, then by fragment (index modulo the number of fragments), then by
@@ -178,8 +139,8 @@ using AggregatorEffect =
 //
 // A pull by a member, whatever its first_round, is answered with the merged update if it is of the
 // last closed round. A pull of the open round has no answer now, since the close sends the update.
-// A pull of a later round is answered `rejected`, of an older round by AskLog. The answer to a
-// worker that is no member is `not member`.
+// A pull of a later round is answered `rejected`, of an older round by AnswerFromDisk. The answer
+// to a worker that is no member is `not member`.
 //
 // With `clip`, contribution i is merged with a factor of at most clip · usual / norm_i, or left out
 // if the factor is nearly zero. The usual norm follows from the norms in the headers and, with
@@ -217,14 +178,14 @@ class Aggregator {
   // above may exceed available_bytes.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
-  std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);
+  std::vector<ShardEffect> Step(const AggregatorEvent& event, absl::Time now);
 
   // When TimePassed is due: the end of the earliest grace. InfiniteFuture: never. InfinitePast: at
   // once, after Restore or Replay.
   absl::Time NextDue() const;
 
   // The header of the answer to a push, pull or fetch, with the segment's open round. Counts
-  // pushes. For answers to AskLog.
+  // pushes. For answers to AnswerFromDisk.
   AnswerFrame AnswerTo(const FrameName& asked, Outcome outcome);
 
   // The segment's state that the log lacks, or has only in records that may be dropped. Pushes to
@@ -303,7 +264,7 @@ class Aggregator {
     absl::Time closed_quorum_at;                    // quorum_at of the last closed round
     std::map<uint32_t, uint32_t> missed;  // closes missed in a row since a due member's last push
   };
-  using Effects = std::vector<AggregatorEffect>;
+  using Effects = std::vector<ShardEffect>;
 
   Aggregator(const AggregatorOptions& options, Layout layout);
 
@@ -316,11 +277,11 @@ class Aggregator {
   void OnMembership(const Membership& membership, absl::Time now, Effects& effects);
   void OnTimePassed(absl::Time now, Effects& effects);
 
-  void Answer(const FrameName& asked, Outcome outcome, std::string reason, Effects& effects,
+  void Answer(const FrameName& asked, Outcome outcome, std::string_view reason, Effects& effects,
               Rejection rejection = Rejection::kNone);
   // held_crc: of the push that the shard holds.
   void AnswerDuplicate(const PushFrame& push, uint32_t held_crc, Effects& effects);
-  void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
+  void SendAgain(const SegmentState& segment, const FrameName& asked, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 
   // Runs after each change of the pushes or of the members due. Closes the segment if it is

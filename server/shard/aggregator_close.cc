@@ -59,10 +59,11 @@ void Aggregator::Close(SegmentState& segment, Effects& effects) {
   NoteClipped(segment, record.contributors, effects);
   ++counts_.segments_closed;
   OpenNext(segment, record);
-  SendMerged send{{}, record.header, record.payload};
-  for (const Member& member : membership_.members) send.workers.push_back(member.worker);
-  if (options_.logs) effects.push_back(KeepMerged{std::move(record)});
-  effects.push_back(std::move(send));
+  std::vector<uint32_t> workers;
+  for (const Member& member : membership_.members) workers.push_back(member.worker);
+  SendFrame send = SendUpdate(std::move(workers), record.header, record.payload, SendCause::kClose);
+  if (options_.logs) effects.push_back({KeepRecord{std::move(record)}});
+  effects.push_back({std::move(send)});
 }
 
 void Aggregator::NoteMissed(SegmentState& segment) const {
@@ -98,10 +99,10 @@ void Aggregator::NoteClipped(const SegmentState& segment,
     const std::string what =
         left_out ? "left out of the merge: over a thousand times what sync.clip lets in"
                  : absl::StrCat("clipped to ", contributor.factor * norm, " (sync.clip)");
-    effects.push_back(ContributionClipped{
+    effects.push_back({ContributionClipped{
         contributor.worker, left_out,
         absl::StrCat("contribution of worker ", contributor.worker, ", round ", segment.open_round,
-                     ", segment ", segment.segment, ": norm ", norm, ", ", what)});
+                     ", segment ", segment.segment, ": norm ", norm, ", ", what)}});
   }
 }
 

@@ -40,7 +40,7 @@ void Pacer::Charge(uint32_t worker, uint64_t bytes, absl::Time now) {
   if (!queue.keys.empty()) Schedule(worker, queue, now + WaitOf(queue, now));
 }
 
-bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now, Cause cause) {
+bool Pacer::Admit(uint32_t worker, const SendFrame& send, absl::Time now) {
   const auto found = queues_.find(worker);
   if (found == queues_.end()) return true;
   Queue& queue = found->second;
@@ -49,18 +49,18 @@ bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now, Cau
     if (wait == absl::ZeroDuration()) return true;
     Schedule(worker, queue, now + wait);
   }
-  Keep(worker, queue, frame, cause, Place::kLast);
+  Keep(worker, queue, send, Place::kLast);
   return false;
 }
 
-void Pacer::PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause) {
+void Pacer::PutBack(uint32_t worker, const SendFrame& send, absl::Time until) {
   Queue& queue = queues_[worker];
   queue.not_before = until;
-  Keep(worker, queue, std::move(frame), cause, Place::kFirst);
+  Keep(worker, queue, send, Place::kFirst);
   if (!queue.keys.empty()) Schedule(worker, queue, until);
 }
 
-std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
+std::optional<SendFrame> Pacer::Pop(absl::Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const uint32_t worker = due_.begin()->second;
     Queue& queue = queues_.find(worker)->second;
@@ -70,8 +70,8 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
       continue;
     }
     const auto held = queue.frames.find(queue.keys.front());
-    Due due{worker, std::move(held->second), held->first.cause};
-    queue.asked -= due.cause == Cause::kAsked;
+    SendFrame due = std::move(held->second);
+    queue.asked -= due.cause == SendCause::kRequested;
     queue.frames.erase(held);
     queue.keys.pop_front();
     queue.bytes -= due.frame.wire_bytes(encryption_);
@@ -103,39 +103,39 @@ absl::Duration Pacer::WaitOf(const Queue& queue, absl::Time now) {
                    absl::ZeroDuration()});
 }
 
-Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
-  const FrameName header = frame.header();
-  return {header.segment, cause, header.kind, cause == Cause::kAsked ? header.round : 0};
+Pacer::Key Pacer::KeyOf(const SendFrame& send) {
+  const FrameName header = send.frame.header();
+  return {header.segment, send.cause, header.kind,
+          send.cause == SendCause::kRequested ? header.round : 0};
 }
 
-void Pacer::Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, Place place) {
-  const Key key = KeyOf(frame, cause);
-  const uint64_t bytes = frame.wire_bytes(encryption_);
+void Pacer::Keep(uint32_t worker, Queue& queue, const SendFrame& send, Place place) {
+  const Key key = KeyOf(send);
+  const uint32_t round = send.frame.header().round();
   const auto held = queue.frames.find(key);
   if (held == queue.frames.end()) {
-    if (cause == Cause::kAsked) {
+    if (key.cause == SendCause::kRequested) {
       const auto close = queue.frames.find({.segment = key.segment});
       const bool waits_already = close != queue.frames.end() && key.kind == FrameKind::kMerged &&
-                                 close->second.header().round() == key.round;
+                                 close->second.frame.header().round() == round;
       if (waits_already) return;
       if (queue.asked >= kRequestsMax) return void(dropped_.emplace_back(worker, key.segment));
+      ++queue.asked;
     }
-    queue.asked += cause == Cause::kAsked;
-    queue.frames.emplace(key, std::move(frame));
+    queue.frames.emplace(key, SendFrame{{worker}, send.frame, send.cause});
     if (place == Place::kFirst) {
       queue.keys.push_front(key);
     } else {
       queue.keys.push_back(key);
     }
-  } else if (held->second.header().round() <= frame.header().round()) {
-    if (held->second.header().round() != frame.header().round())
-      dropped_.emplace_back(worker, key.segment);
-    queue.bytes -= held->second.wire_bytes(encryption_);
-    held->second = std::move(frame);
   } else {
-    return void(dropped_.emplace_back(worker, key.segment));
+    SealedFrame& frame = held->second.frame;
+    if (frame.header().round() != round) dropped_.emplace_back(worker, key.segment);
+    if (frame.header().round() > round) return;
+    queue.bytes -= frame.wire_bytes(encryption_);
+    frame = send.frame;
   }
-  queue.bytes += bytes;
+  queue.bytes += send.frame.wire_bytes(encryption_);
 }
 
 void Pacer::Schedule(uint32_t worker, Queue& queue, absl::Time due) {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/base/token_bucket.h"
 #include "common/link/sealed_frame.h"
+#include "server/shard/shard_effect.h"
 
 namespace longwave {
 
@@ -33,9 +34,6 @@ class Pacer {
   // encryption: of the links that the frames will go by.
   explicit Pacer(Encryption encryption = Encryption::kNone) : encryption_(encryption) {}
 
-  // Why a frame is sent.
-  enum class Cause : uint8_t { kClose, kAsked };
-
   // The worker's rate is not known yet: frames for Admit wait until SetRate, or until `until`
   // without it.
   void AwaitRate(uint32_t worker, absl::Time until);
@@ -47,22 +45,15 @@ class Pacer {
   // the pacer.
   void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
 
-  // True: the frame may go now. False: the frame was kept and comes back by Pop, or was dropped
-  // because a newer frame of its segment waits or too many requested frames wait.
-  bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now,
-             Cause cause = Cause::kClose);
-
-  struct Due {
-    uint32_t worker = 0;
-    SealedFrame frame;
-    Cause cause = Cause::kClose;
-  };
-  // The next due frame. Workers come in the order of their times, a worker's frames in the order of
-  // Admit.
-  std::optional<Due> Pop(absl::Time now);
-  // Returns a frame that could not be sent. The frame comes back at `until` or later, before the
-  // worker's others, unless a newer one of its segment waits.
-  void PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause = Cause::kClose);
+  // True: the frame may go to the worker now. False: the frame was kept and comes back by Pop, or
+  // was dropped because a newer frame of its segment waits or too many requested frames wait.
+  bool Admit(uint32_t worker, const SendFrame& send, absl::Time now);
+  // The next due frame, to one worker. Workers come in the order of their times, a worker's frames
+  // in the order of Admit.
+  std::optional<SendFrame> Pop(absl::Time now);
+  // Returns a frame that could not be sent to the worker. The frame comes back at `until` or later,
+  // before the worker's others, unless a newer one of its segment waits.
+  void PutBack(uint32_t worker, const SendFrame& send, absl::Time until);
 
   // Dropped frames since the last call, as (worker, segment).
   std::vector<std::pair<uint32_t, uint32_t>> TakeDropped() { return std::exchange(dropped_, {}); }
@@ -82,7 +73,7 @@ class Pacer {
   // The identity of a waiting frame: at most one frame waits for each key.
   struct Key {
     uint32_t segment = 0;
-    Cause cause = Cause::kClose;
+    SendCause cause = SendCause::kClose;
     FrameKind kind = FrameKind::kMerged;
     uint32_t round = 0;  // 0 for a close's update
     bool operator==(const Key&) const = default;
@@ -94,7 +85,7 @@ class Pacer {
   struct Queue {
     TokenBucket bucket;
     std::deque<Key> keys;  // in order; the frame of each is in `frames`
-    absl::flat_hash_map<Key, SealedFrame> frames;
+    absl::flat_hash_map<Key, SendFrame> frames;
     size_t asked = 0;  // requested ones among them
     uint64_t bytes = 0;
     absl::Time not_before = absl::InfinitePast();  // set by PutBack
@@ -103,11 +94,11 @@ class Pacer {
   };
 
   static absl::Duration WaitOf(const Queue& queue, absl::Time now);
-  static Key KeyOf(const SealedFrame& frame, Cause cause);
+  static Key KeyOf(const SendFrame& send);
   // Keeps the frame, or the newer frame of the same key. `place`: the position of a key that is new
   // in the queue.
   enum class Place { kFirst, kLast };
-  void Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, Place place);
+  void Keep(uint32_t worker, Queue& queue, const SendFrame& send, Place place);
   void Schedule(uint32_t worker, Queue& queue, absl::Time due);
   void Unschedule(uint32_t worker, Queue& queue);
 

@@ -87,12 +87,24 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
       Fail(kept, now);
     }
   }
-  std::vector<ShardEffect> effects;
-  effects.reserve(outgoing_.size());
   read_bytes_ = 0;
-  for (Outgoing& outgoing : outgoing_) Tell(std::move(outgoing), effects);
-  outgoing_.clear();
-  return effects;
+  for (ShardEffect& effect : std::exchange(effects_, {})) {
+    const auto* const disk = std::get_if<AnswerFromDisk>(&effect.what);
+    if (disk == nullptr) {
+      effects_.push_back(std::move(effect));
+      continue;
+    }
+    current_event_ = effect.event;
+    request_ = effect.request;
+    if (disk->asked.kind == FrameKind::kFetch) {
+      AnswerFetch(disk->asked);
+    } else {
+      AnswerFromLog(disk->asked);
+    }
+  }
+  current_event_ = 0;
+  request_.reset();
+  return std::exchange(effects_, {});
 }
 
 absl::Time DurableShard::NextDue() const {
@@ -109,13 +121,13 @@ void DurableShard::PassTime(absl::Time now) {
   if (start_requests_.NextDue() <= now) {
     for (const SnapshotRequests::Request& request :
          start_requests_.Due(Reachable(MembersOfStart()), open_round, now)) {
-      EmitRequest(request.worker, request.segment, kRoundNever);
+      EmitRequest({request.segment, kRoundNever, request.worker});
     }
   }
   if (requests_.NextDue() <= now) {
     for (const SnapshotRequests::Request& request :
          requests_.Due(Reachable(MembersTakingPart()), open_round, now)) {
-      EmitRequest(request.worker, request.segment, request.round);
+      EmitRequest(request);
     }
   }
   if (!restores_.empty()) PursueRestores(now);
@@ -126,19 +138,15 @@ void DurableShard::PassTime(absl::Time now) {
 }
 
 void DurableShard::StepAggregator(const AggregatorEvent& event, absl::Time now) {
-  for (AggregatorEffect& effect : aggregator_->Step(event, now)) {
-    std::visit(Overloaded{[&](KeepPush& push) {
-                            Keep(PushRecord{push.header, std::move(push.payload)});
-                          },
-                          [&](KeepMerged& merged) {
-                            const MergedFrame header = merged.record.header;
-                            NoteClosed(header, Keep(std::move(merged.record)));
-                          },
-                          [&](AskLog& request) { Emit(AnswerFromLog{request.asked}); },
-                          [&](AnswerPush& answer) { Emit(std::move(answer)); },
-                          [&](SendMerged& merged) { Emit(std::move(merged)); },
-                          [&](ContributionClipped& clipped) { Emit(std::move(clipped)); }},
-               effect);
+  for (ShardEffect& effect : aggregator_->Step(event, now)) {
+    const auto* const keep = std::get_if<KeepRecord>(&effect.what);
+    if (keep == nullptr) {
+      Emit(std::move(effect.what));
+      continue;
+    }
+    const std::optional<uint64_t> sequence = Keep(keep->record);
+    if (const auto* const merged = std::get_if<MergedRecord>(&keep->record))
+      NoteClosed(merged->header, sequence);
   }
 }
 
@@ -227,7 +235,7 @@ void DurableShard::OnFetch(const FetchFrame& header, absl::Time now) {
     Answer(header, Outcome::kBusy, "");
     return PursueRestores(now);
   }
-  Emit(AnswerFetch{header});
+  Emit(AnswerFromDisk{header});
 }
 
 void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
@@ -302,32 +310,28 @@ Frame DurableShard::FrameTo(uint32_t worker, uint32_t segment, uint32_t round) c
   return frame;
 }
 
-SendSnapshot DurableShard::SnapshotFor(const FetchFrame& fetch, uint32_t round,
-                                       Buffer payload) const {
-  return {fetch.worker, FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round),
-          std::move(payload)};
+void DurableShard::EmitRequest(const SnapshotRequests::Request& request) {
+  const auto [segment, round, worker] = request;
+  Emit(SendFrame{{worker},
+                 SealFitting(FrameTo<RequestFrame>(worker, segment, round), Buffer()),
+                 SendCause::kRequested});
 }
 
-void DurableShard::EmitRequest(uint32_t worker, uint32_t segment, uint32_t round) {
-  Emit(RequestSnapshot{worker, FrameTo<RequestFrame>(worker, segment, round)});
-}
-
-AnswerPush DurableShard::AnswerTo(const FrameName& asked, Outcome outcome,
-                                  std::string reason) const {
+AnswerFrame DurableShard::AnswerTo(const FrameName& asked, Outcome outcome) const {
   auto answer = FrameTo<AnswerFrame>(asked.worker, asked.segment, asked.round);
   answer.outcome = outcome;
   answer.to = asked.kind;
-  return {answer, std::move(reason)};
+  return answer;
 }
 
-void DurableShard::Answer(const FrameName& asked, Outcome outcome, std::string reason) {
+void DurableShard::Answer(const FrameName& asked, Outcome outcome, std::string_view reason) {
   const bool is_push = asked.kind == FrameKind::kPush;
   if (is_push && outcome == Outcome::kBusy) ++counted_.pushes_busy;
-  Emit(AnswerTo(asked, outcome, std::move(reason)));
+  Emit(AnswerWith(AnswerTo(asked, outcome), reason));
 }
 
-void DurableShard::Emit(decltype(Outgoing::what) what) {
-  outgoing_.push_back({current_event_, request_, std::move(what)});
+void DurableShard::Emit(decltype(ShardEffect::what) what) {
+  effects_.push_back({std::move(what), current_event_, request_});
 }
 
 uint32_t DurableShard::OpenRound(uint32_t segment) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
 #include "server/shard/aggregator.h"
+#include "server/shard/shard_effect.h"
 #include "server/shard_state/replica_restores.h"
 #include "server/shard_state/shard_recovery.h"
 #include "server/shard_state/snapshot_requests.h"
@@ -71,7 +73,7 @@ using OpenStore = std::function<absl::StatusOr<std::unique_ptr<ShardStore>>()>;
 struct FetchArrived {
   FetchFrame header;
 };
-struct SnapshotArrived {  // the answer to RequestSnapshot
+struct SnapshotArrived {  // the answer to a RequestFrame
   SnapshotFrame header;
   Buffer payload;
 };
@@ -80,22 +82,6 @@ struct HashChecksArrived {  // the coordinator's, on UnconfirmedSnapshots()
 };
 using ShardEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed,
                                 FetchArrived, SnapshotArrived, HashChecksArrived>;
-
-// Output of a shard: AggregatorEffect's effects that concern workers, and
-struct SendSnapshot {  // the answer to the worker's fetch
-  uint32_t worker = 0;
-  SnapshotFrame header;
-  Buffer payload;
-};
-struct RequestSnapshot {  // round 0: a question where the worker stands
-  uint32_t worker = 0;
-  RequestFrame header;
-};
-struct ShardEffect {
-  // The number that Step gave to the event that caused it. 0: time caused it.
-  uint64_t event = 0;
-  std::variant<AnswerPush, SendMerged, SendSnapshot, RequestSnapshot, ContributionClipped> what;
-};
 
 // A durable shard: the aggregator behind a delta log and snapshots (proto/LOG.md), or without a
 // folder the aggregator alone. Pure: no socket, thread or clock inside; the disk is behind
@@ -172,7 +158,7 @@ class DurableShard {
   // Returns the event's number, counted from 1. The event's effects bear it.
   uint64_t Step(const ShardEvent& event, absl::Time now);
   // Makes the steps since the last Commit durable, does the work that is due by now, and returns
-  // all effects that may be sent, in order.
+  // the effects that may leave, in order: SendFrame and ContributionClipped.
   std::vector<ShardEffect> Commit(absl::Time now);
   void Tend(absl::Time now);
   // A member has said hello to this process, so that requests reach it from now on. Snapshot
@@ -213,27 +199,12 @@ class DurableShard {
   };
   const SnapshotsWritten& snapshots_written() const { return snapshots_written_; }
   // (worker, segment) pairs whose update was dropped because the disk failed, since the last call.
-  std::vector<std::pair<uint32_t, uint32_t>> TakeUntold() { return std::exchange(untold_, {}); }
+  std::vector<std::pair<uint32_t, uint32_t>> TakeDropped() { return std::exchange(dropped_, {}); }
   // For audits and tests; null: there is trouble.
   const Aggregator* aggregator() const { return aggregator_.get(); }
   ShardStore* store() { return store_.get(); }
 
  private:
-  // Answers that need the disk; Commit looks them up.
-  struct AnswerFromLog {
-    FrameName asked;  // a push or a pull
-  };
-  struct AnswerFetch {
-    FetchFrame header;
-  };
-  struct Outgoing {
-    uint64_t event = 0;
-    std::optional<FrameName> request;  // the cause
-    std::variant<AnswerPush, SendMerged, SendSnapshot, RequestSnapshot, ContributionClipped,
-                 AnswerFromLog, AnswerFetch>
-        what;
-  };
-
   DurableShard(const DurableShardOptions& options, Layout layout, OpenStore open_store);
 
   // Opening, failing and restoring (durable_shard_recovery.cc).
@@ -271,20 +242,20 @@ class DurableShard {
   void KeepMembership();
   void NoteClosed(const MergedFrame& merged, std::optional<uint64_t> sequence);
   absl::Status CheckModelRound(const SnapshotFrame& header) const;
-  void Emit(decltype(Outgoing::what) what);
-  void EmitRequest(uint32_t worker, uint32_t segment, uint32_t round);
-  void Answer(const FrameName& asked, Outcome outcome, std::string reason);
-  AnswerPush AnswerTo(const FrameName& asked, Outcome outcome, std::string reason) const;
+  void Emit(decltype(ShardEffect::what) what);
+  // Round 0: a question where the worker stands.
+  void EmitRequest(const SnapshotRequests::Request& request);
+  void Answer(const FrameName& asked, Outcome outcome, std::string_view reason);
+  AnswerFrame AnswerTo(const FrameName& asked, Outcome outcome) const;
   // A frame of this shard, with the segment's open round.
   template <typename Frame>
   Frame FrameTo(uint32_t worker, uint32_t segment, uint32_t round) const;
-  SendSnapshot SnapshotFor(const FetchFrame& fetch, uint32_t round, Buffer payload) const;
 
   // Effects of a commit (durable_shard_answers.cc).
-  void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
   void NoteUnreadable(const absl::Status& status);
-  void TellFromLog(uint64_t event, const FrameName& asked, std::vector<ShardEffect>& effects);
-  void TellFetch(uint64_t event, const FetchFrame& fetch, std::vector<ShardEffect>& effects);
+  void AnswerFromLog(const FrameName& asked);
+  void AnswerFetch(const FrameName& fetch);
+  void SendSnapshot(const FrameName& fetch, uint32_t round, Buffer payload);
   // Bytes of the merged updates from a round on; nullopt: some of them are missing.
   std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
   // The snapshot of a round after `from` (kRoundNever: of any) that leads to the present with the
@@ -338,9 +309,9 @@ class DurableShard {
 
   uint64_t events_ = 0;
   uint64_t current_event_ = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> untold_;
   std::optional<FrameName> request_;  // of the current event: a push, a pull or a fetch
-  std::vector<Outgoing> outgoing_;
+  std::vector<ShardEffect> effects_;  // since the last Commit; without KeepRecord
+  std::vector<std::pair<uint32_t, uint32_t>> dropped_;
   uint64_t durable_before_ = 0;  // records below it were durable when the disk last failed
   absl::Status append_failure_;  // makes the next commit fail
 

@@ -1,7 +1,6 @@
 // Effects of a commit, those that need the disk, and those of a failed commit.
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -19,54 +18,30 @@ bool MayBeReadLater(const absl::Status& status) { return absl::IsResourceExhaust
 
 }  // namespace
 
-void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
-  const uint64_t event = outgoing.event;
-  std::visit(
-      [&]<typename What>(What& what) {
-        if constexpr (std::is_same_v<What, AnswerFromLog>) {
-          TellFromLog(event, what.asked, effects);
-        } else if constexpr (std::is_same_v<What, AnswerFetch>) {
-          TellFetch(event, what.header, effects);
-        } else {
-          effects.push_back({event, std::move(what)});
-        }
-      },
-      outgoing.what);
-}
-
 // Workers ask again and again for what cannot be read.
 void DurableShard::NoteUnreadable(const absl::Status& status) {
   if (!std::has_single_bit(++unreadable_)) return;
   notices_.push_back(absl::StrCat(status.message(), " (", unreadable_, " unreadable so far)"));
 }
 
-void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
-                               std::vector<ShardEffect>& effects) {
+void DurableShard::AnswerFromLog(const FrameName& asked) {
   const bool is_push = asked.kind == FrameKind::kPush;
-  const auto busy = [&] {
-    if (is_push) ++counted_.pushes_busy;
-    effects.push_back({event, AnswerTo(asked, Outcome::kBusy, "")});
-  };
-  if (read_bytes_ >= options_.read_bytes_max) return busy();
+  if (read_bytes_ >= options_.read_bytes_max) return Answer(asked, Outcome::kBusy, "");
   absl::StatusOr<MergedRecord> record = NotFound("");
   if (store_ != nullptr) record = store_->log().ReadMerged(asked.segment, asked.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
     NoteUnreadable(record.status());
-    if (MayBeReadLater(record.status())) return busy();
+    if (MayBeReadLater(record.status())) return Answer(asked, Outcome::kBusy, "");
     // The disk has damaged a record since the start.
     if (!is_push) {
-      effects.push_back({event, AnswerTo(asked, Outcome::kRejected,
-                                         absl::StrCat("pull of worker ", asked.worker, ", round ",
-                                                      asked.round, ", segment ", asked.segment,
-                                                      ": the shard's log is damaged there"))});
-      return;
+      return Answer(
+          asked, Outcome::kRejected,
+          absl::StrCat("pull of worker ", asked.worker, ", round ", asked.round, ", segment ",
+                       asked.segment, ": the shard's log is damaged there"));
     }
   }
-  if (!record.ok()) {
-    // The shard cannot tell whether the push is in a merge. `late` could count it twice.
-    effects.push_back({event, AnswerTo(asked, Outcome::kCompacted, "")});
-    return;
-  }
+  // The shard cannot tell whether the push is in a merge. `late` could count it twice.
+  if (!record.ok()) return Answer(asked, Outcome::kCompacted, "");
   read_bytes_ += record->payload.size();
   if (is_push) {
     const auto own = std::ranges::find(record->contributors, asked.worker, &Contributor::worker);
@@ -75,10 +50,9 @@ void DurableShard::TellFromLog(uint64_t event, const FrameName& asked,
         aggregator_->AnswerTo(asked, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
     // An earlier process of the worker, whose residual is lost, may have sent the contribution.
     if (was_in_it) answer.held_crc = own->crc;
-    effects.push_back({event, AnswerPush{answer, ""}});
+    Emit(AnswerWith(answer, ""));
   }
-  effects.push_back(
-      {event, SendMerged{{asked.worker}, record->header, std::move(record->payload)}});
+  Emit(SendUpdate({asked.worker}, record->header, std::move(record->payload), CauseOf(asked)));
 }
 
 std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t from) const {
@@ -108,22 +82,15 @@ std::optional<SnapshotHeader> DurableShard::CheapestSnapshot(
   return best;
 }
 
-void DurableShard::TellFetch(uint64_t event, const FetchFrame& fetch,
-                             std::vector<ShardEffect>& effects) {
+void DurableShard::AnswerFetch(const FrameName& fetch) {
   const uint32_t segment = fetch.segment;
   const uint32_t open_round = OpenRound(segment);
-  const auto answer = [&](Outcome outcome, std::string reason) {
-    effects.push_back({event, AnswerTo(fetch, outcome, std::move(reason))});
-  };
-  const auto send = [&](uint32_t round, Buffer payload) {
-    effects.push_back({event, SnapshotFor(fetch, round, std::move(payload))});
-  };
   const bool has_nothing = fetch.round == kRoundNever;
   const std::string place =
       absl::StrCat("fetch of worker ", fetch.worker,
                    has_nothing ? "" : absl::StrCat(", round ", fetch.round), ", segment ", segment);
   if (!has_nothing && fetch.round > open_round) {
-    return answer(Outcome::kRejected,
+    return Answer(fetch, Outcome::kRejected,
                   absl::StrCat(place, ": wanted round ", open_round, " or earlier"));
   }
   const std::optional<uint64_t> log_bytes =
@@ -131,34 +98,42 @@ void DurableShard::TellFetch(uint64_t event, const FetchFrame& fetch,
   if (const auto restored = restored_models_.find(segment);
       !log_bytes.has_value() && restored != restored_models_.end() &&
       (has_nothing || restored->second.round > fetch.round)) {
-    return send(restored->second.round, restored->second.payload);
+    return SendSnapshot(fetch, restored->second.round, restored->second.payload);
   }
   while (store_ != nullptr) {
     const std::optional<SnapshotHeader> best = CheapestSnapshot(segment, fetch.round, log_bytes);
     if (!best.has_value()) break;
-    if (read_bytes_ >= options_.read_bytes_max) return answer(Outcome::kBusy, "");
+    if (read_bytes_ >= options_.read_bytes_max) return Answer(fetch, Outcome::kBusy, "");
     absl::StatusOr<Buffer> payload = SnapshotPayload(best->key);
     if (payload.ok()) {
       read_bytes_ += payload->size();
-      return send(best->key.round, *std::move(payload));
+      return SendSnapshot(fetch, best->key.round, *std::move(payload));
     }
     NoteUnreadable(payload.status());
-    if (MayBeReadLater(payload.status())) return answer(Outcome::kBusy, "");
+    if (MayBeReadLater(payload.status())) return Answer(fetch, Outcome::kBusy, "");
     WantMissingStarts();
     // The store has set a damaged snapshot aside: the next best one follows. An unreadable one
     // stays.
     if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
   }
-  if (log_bytes.has_value()) return answer(Outcome::kAccepted, "");
+  if (log_bytes.has_value()) return Answer(fetch, Outcome::kAccepted, "");
   if (!has_nothing) {
-    return answer(
-        Outcome::kRejected,
+    return Answer(
+        fetch, Outcome::kRejected,
         absl::StrCat(place, ": the shard keeps neither the merged updates from there to ", "round ",
                      open_round, ", which is open, nor a snapshot of a later ", "round"));
   }
-  if (options_.keeps_start) return answer(Outcome::kBusy, "");  // the start may still arrive
-  answer(Outcome::kRejected, absl::StrCat(place, ": it has not what the run began with, and the ",
-                                          "shard keeps no snapshot yet"));
+  if (options_.keeps_start) return Answer(fetch, Outcome::kBusy, "");  // the start may still arrive
+  Answer(fetch, Outcome::kRejected,
+         absl::StrCat(place, ": it has not what the run began with, and the ",
+                      "shard keeps no snapshot yet"));
+}
+
+void DurableShard::SendSnapshot(const FrameName& fetch, uint32_t round, Buffer payload) {
+  absl::StatusOr<SealedFrame> frame =
+      Seal(FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round), std::move(payload));
+  if (!frame.ok()) return Answer(fetch, Outcome::kRejected, std::string(frame.status().message()));
+  Emit(SendFrame{{fetch.worker}, *std::move(frame), SendCause::kRequested});
 }
 
 absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {
@@ -170,36 +145,38 @@ absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {
 }
 
 void DurableShard::TurnBack() {
-  std::erase_if(outgoing_, [&](Outgoing& outgoing) {
-    auto* const answer = std::get_if<AnswerPush>(&outgoing.what);
-    const Outcome outcome = answer == nullptr ? Outcome::kNone : answer->header.outcome;
-    if (answer != nullptr) answer->header.open_round = 0;  // a closed round may be open again
-    const bool of_snapshot = answer != nullptr && !outgoing.request.has_value();
+  std::erase_if(effects_, [&](ShardEffect& effect) {
+    const std::optional<FrameName>& request = effect.request;
+    const auto* const given = HeaderOf<AnswerFrame>(effect);
+    const Outcome outcome = given == nullptr ? Outcome::kNone : given->outcome;
+    const bool of_snapshot = given != nullptr && !request.has_value();
     if (of_snapshot || outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
         outcome == Outcome::kBusy || outcome == Outcome::kCompacted) {
-      return false;  // true whatever the disk has
+      // True whatever the disk has, except that a closed round may be open again.
+      AnswerFrame answer = *given;
+      answer.open_round = 0;
+      SealedFrame& frame = std::get<SendFrame>(effect.what).frame;
+      frame = SealFitting(answer, frame.payload());
+      return false;
     }
-    const std::optional<FrameName>& request = outgoing.request;
-    const bool is_push = request.has_value() && request->kind == FrameKind::kPush;
-    const auto* const merged = std::get_if<SendMerged>(&outgoing.what);
-    const bool is_pulled =
-        merged != nullptr && request.has_value() && request->kind == FrameKind::kPull &&
-        request->round == merged->header.round && request->segment == merged->header.segment;
+    const auto* const merged = HeaderOf<MergedFrame>(effect);
+    const bool is_pulled = merged != nullptr && request.has_value() &&
+                           request->kind == FrameKind::kPull && request->round == merged->round &&
+                           request->segment == merged->segment;
     if (merged != nullptr && !is_pulled) {
       // The log may have the update all the same, and nothing else would send it.
-      for (const uint32_t worker : merged->workers)
-        untold_.emplace_back(worker, merged->header.segment);
+      for (const uint32_t worker : std::get<SendFrame>(effect.what).workers)
+        dropped_.emplace_back(worker, merged->segment);
       return true;
     }
-    const bool answers = answer != nullptr || is_pulled ||
-                         std::holds_alternative<AnswerFromLog>(outgoing.what) ||
-                         std::holds_alternative<AnswerFetch>(outgoing.what);
+    const bool answers =
+        given != nullptr || is_pulled || std::holds_alternative<AnswerFromDisk>(effect.what);
     if (!request.has_value() || !answers) return true;
     if (outcome == Outcome::kAccepted) --counted_.pushes_accepted;
-    if (is_push) ++counted_.pushes_busy;
-    AnswerPush busy = AnswerTo(*request, Outcome::kBusy, "");
-    busy.header.open_round = 0;
-    outgoing.what = std::move(busy);
+    if (request->kind == FrameKind::kPush) ++counted_.pushes_busy;
+    AnswerFrame busy = AnswerTo(*request, Outcome::kBusy);
+    busy.open_round = 0;
+    effect.what = AnswerWith(busy, "");
     return false;
   });
 }

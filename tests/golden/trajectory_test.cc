@@ -148,7 +148,7 @@ class Replay {
     ASSERT_TRUE(done.ok()) << done;
     ASSERT_EQ(cluster_->merged().size(), layout().segments().size());
     merged_.assign(layout().coefficient_count(), 0.0);
-    for (const SendMerged& update : cluster_->merged()) ReadMerged(update);
+    for (const auto& update : cluster_->merged()) ReadMerged(update);
   }
 
   // Holds residual and parameters of every worker against the recorded ones after step t. Where the
@@ -207,7 +207,7 @@ class Replay {
     }
   }
 
-  void ReadMerged(const SendMerged& update) {
+  void ReadMerged(const SentFrame<MergedFrame>& update) {
     const Segment& segment = layout().segments()[update.header.segment];
     const PayloadFormat format = DecodePayloadHead(update.payload.bytes()).value();
     const PayloadLayout payload =

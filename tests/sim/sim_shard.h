@@ -113,8 +113,8 @@ class SimShard final : public Process {
   void CheckIsRequested(const PeerId& peer, const FrameHeader& answer);
   void Check(const ShardEffect& effect);
   void CheckStart(uint32_t segment, const Buffer& payload);
-  void CheckAnswer(uint64_t event, const AnswerPush& answer);
-  void CheckMerged(const SendMerged& merged);
+  void CheckAnswer(uint64_t event, const AnswerFrame& header);
+  void CheckMerged(const MergedFrame& header, const Buffer& payload);
   std::optional<uint32_t> LoggedCrc(const MergedFrame& merged, uint32_t worker);
   void Observe();
   bool EndIfStopped();

@@ -204,23 +204,25 @@ void SimShard::CheckIsRequested(const PeerId& peer, const FrameHeader& answer) {
 }
 
 void SimShard::Check(const ShardEffect& effect) {
-  if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
-    CheckAnswer(effect.event, *answer);
-  } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
-    CheckMerged(*merged);
-  } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
-    env_.probes->Hit(Probe::kFetchBySnapshot);
-    if (snapshot->header.round == 0) CheckStart(snapshot->header.segment, snapshot->payload);
-  } else if (const auto* request = std::get_if<RequestSnapshot>(&effect.what)) {
-    const uint32_t round = request->header.round;
-    env_.probes->Hit(round == 0             ? Probe::kPositionRequested
-                     : round == kRoundNever ? Probe::kStartRequested
-                                            : Probe::kSnapshotRequested);
-  } else {
+  const auto* const send = std::get_if<SendFrame>(&effect.what);
+  if (send == nullptr) {
     const auto& clipped = std::get<ContributionClipped>(effect.what);
     if (clipped.left_out && env_.checker->IsPoisoner(clipped.worker))
       return env_.probes->Hit(Probe::kPoisonLeftOut);
-    env_.checker->Violate(absl::StrCat("not poisoned: ", clipped.reason));
+    return env_.checker->Violate(absl::StrCat("not poisoned: ", clipped.reason));
+  }
+  if (const auto* answer = HeaderOf<AnswerFrame>(effect)) {
+    CheckAnswer(effect.event, *answer);
+  } else if (const auto* merged = HeaderOf<MergedFrame>(effect)) {
+    CheckMerged(*merged, send->frame.payload());
+  } else if (const auto* snapshot = HeaderOf<SnapshotFrame>(effect)) {
+    env_.probes->Hit(Probe::kFetchBySnapshot);
+    if (snapshot->round == 0) CheckStart(snapshot->segment, send->frame.payload());
+  } else {
+    const uint32_t round = send->frame.header().round();
+    env_.probes->Hit(round == 0             ? Probe::kPositionRequested
+                     : round == kRoundNever ? Probe::kStartRequested
+                                            : Probe::kSnapshotRequested);
   }
 }
 
@@ -249,8 +251,7 @@ void SimShard::CheckEnd() {
   }
 }
 
-void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
-  const AnswerFrame& header = answer.header;
+void SimShard::CheckAnswer(uint64_t event, const AnswerFrame& header) {
   if (const auto poison = poisons_.find(event); poison != poisons_.end()) {
     if (header.outcome == Outcome::kRejected) env_.probes->Hit(Probe::kPoisonRejected);
     if (header.outcome == Outcome::kAccepted && poison->second != 2)
@@ -280,15 +281,15 @@ void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
   }
 }
 
-void SimShard::CheckMerged(const SendMerged& merged) {
+void SimShard::CheckMerged(const MergedFrame& header, const Buffer& payload) {
   const std::vector<Contributor>* contributors = nullptr;
   absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
   if (ShardStore* const store = core_->shard().store(); store != nullptr) {
-    record = store->log().ReadMerged(merged.header.segment, merged.header.round);
+    record = store->log().ReadMerged(header.segment, header.round);
     if (record.ok()) contributors = &record->contributors;
   }
-  env_.checker->Merged(merged.header, merged.payload, contributors,
-                       [&](uint32_t worker) { return LoggedCrc(merged.header, worker); });
+  env_.checker->Merged(header, payload, contributors,
+                       [&](uint32_t worker) { return LoggedCrc(header, worker); });
 }
 
 // The CRC of the worker's push in a closed round, if several pushes were made under its name.

@@ -77,21 +77,21 @@ absl::Status Lockstep::Push(uint32_t round, uint32_t worker, uint32_t segment) {
   header.segment = segment;
   header.weight = 1;
   header.norm = push.norm;
-  for (AggregatorEffect& effect :
+  for (const ShardEffect& effect :
        aggregator_->Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
-    if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
+    if (const auto answer = SentIn<AnswerFrame>(effect)) {
       if (answer->header.outcome == Outcome::kAccepted) continue;
       return absl::FailedPreconditionError(
-          absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason));
+          absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason()));
     }
-    if (auto* merged = std::get_if<SendMerged>(&effect)) merged_.push_back(std::move(*merged));
+    if (auto merged = SentIn<MergedFrame>(effect)) merged_.push_back(*std::move(merged));
   }
   return absl::OkStatus();
 }
 
 absl::Status Lockstep::Apply() {
   for (auto& pipeline : pipelines_) {
-    for (const SendMerged& update : merged_) {
+    for (const auto& update : merged_) {
       LONGWAVE_RETURN_IF_ERROR(pipeline->Apply(update.header.segment, update.payload));
     }
     LONGWAVE_RETURN_IF_ERROR(pipeline->EndFragment());

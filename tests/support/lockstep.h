@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "common/layout/layout.h"
 #include "server/shard/aggregator.h"
+#include "tests/support/sent_frame.h"
 #include "worker/sync/pipeline.h"
 
 namespace longwave {
@@ -40,7 +41,7 @@ class Lockstep {
   Aggregator& aggregator() { return *aggregator_; }
   uint32_t workers() const { return static_cast<uint32_t>(pipelines_.size()); }
   // The merged updates of the last Send, one a segment.
-  const std::vector<SendMerged>& merged() const { return merged_; }
+  const std::vector<SentFrame<MergedFrame>>& merged() const { return merged_; }
 
  private:
   explicit Lockstep(Layout layout) : layout_(std::move(layout)) {}
@@ -52,7 +53,7 @@ class Lockstep {
   std::vector<std::vector<float>> gradient_;
   std::vector<std::unique_ptr<SyncPipeline>> pipelines_;
   std::unique_ptr<Aggregator> aggregator_;
-  std::vector<SendMerged> merged_;
+  std::vector<SentFrame<MergedFrame>> merged_;
 };
 
 }  // namespace longwave

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "tests/support/plain_exchange.h"
+#include "tests/support/sent_frame.h"
 
 namespace longwave {
 namespace {
@@ -77,11 +78,11 @@ absl::Status ShardInProcess::Push(uint32_t worker, const SegmentPush& push) {
   header.norm = push.norm;
   const std::lock_guard lock(mutex_);
   bytes_.payload_pushed += push.payload.size();
-  for (const AggregatorEffect& effect :
+  for (const ShardEffect& effect :
        aggregator_.Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
-    if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-      if (answer->rejection != Rejection::kNone) return absl::InternalError(answer->reason);
-    } else if (const auto* merged = std::get_if<SendMerged>(&effect)) {
+    if (const auto answer = SentIn<AnswerFrame>(effect)) {
+      if (answer->rejection != Rejection::kNone) return absl::InternalError(answer->reason());
+    } else if (const auto merged = SentIn<MergedFrame>(effect)) {
       for (const uint32_t member : merged->workers) {
         bytes_.payload_pulled += merged->payload.size();
         settled_[member].push_back(

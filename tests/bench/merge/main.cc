@@ -27,6 +27,7 @@
 #include "common/wire/tile_codec.h"
 #include "server/shard/aggregator.h"
 #include "tests/support/reference/tile_codec.h"
+#include "tests/support/sent_frame.h"
 
 namespace longwave {
 namespace {
@@ -125,7 +126,7 @@ Times Drive(const Setting& setting, const Layout& layout, const std::vector<Buff
       if (closes) {
         times.closes_s += Now() - begin;
         LONGWAVE_CHECK(effects.size() == 2);
-        if (merged->size() < kept) merged->push_back(std::get<SendMerged>(effects[1]).payload);
+        if (merged->size() < kept) merged->push_back(Sent<MergedFrame>(effects[1]).payload);
       }
     }
     ++times.rounds;

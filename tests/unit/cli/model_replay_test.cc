@@ -42,7 +42,7 @@ class ModelReplayTest : public testing::Test {
     }
     const absl::Status sent = cluster_->Send(round, 0, 1e-3);
     ASSERT_TRUE(sent.ok()) << sent;
-    for (const SendMerged& merged : cluster_->merged())
+    for (const auto& merged : cluster_->merged())
       log_[{merged.header.segment, round}] = merged.payload;
     const absl::Status applied = cluster_->Apply();
     ASSERT_TRUE(applied.ok()) << applied;

@@ -12,6 +12,7 @@
 #include "common/wire/crc32c.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/posix_file_system.h"
+#include "tests/support/sent_frame.h"
 #include "tests/support/test_folder.h"
 #include "worker/member/schedule.h"
 #include "worker/member/sync_options.h"
@@ -92,7 +93,7 @@ class RunReplayTest : public testing::Test {
         for (uint32_t s = 0; s < layout_->segments().size(); ++s) Push(*pipelines[i], i, round, s);
       }
       for (const ShardEffect& effect : shard_->Commit(now_)) {
-        const auto* merged = std::get_if<SendMerged>(&effect.what);
+        const auto merged = SentIn<MergedFrame>(effect);
         if (merged == nullptr) continue;
         for (auto& pipeline : pipelines) {
           EXPECT_TRUE(pipeline->Apply(merged->header.segment, merged->payload).ok());

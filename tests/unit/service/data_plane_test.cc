@@ -298,7 +298,7 @@ TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
   EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);
   EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   ExpectMerged(*dealer_, 0);
-  EXPECT_GE(MonotonicNow() - begin, ShardCore::kHelloPatience);
+  EXPECT_GE(MonotonicNow() - begin, MemberLinks::kHelloPatience);
   // The shard asks for a hello again, and serves the request at once.
   ASSERT_TRUE(dealer_->Send(Header<PullFrame>(kRun, 0), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);

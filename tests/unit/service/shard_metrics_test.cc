@@ -9,10 +9,8 @@ namespace {
 
 absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
-AnswerPush Answer(Outcome outcome, uint32_t segment, uint32_t round) {
-  AnswerPush answer;
-  answer.header = {.outcome = outcome, .round = round, .segment = segment, .to = FrameKind::kPush};
-  return answer;
+AnswerFrame Answer(Outcome outcome, uint32_t segment, uint32_t round) {
+  return {.outcome = outcome, .round = round, .segment = segment, .to = FrameKind::kPush};
 }
 
 MergedFrame MergedOf(uint32_t segment, uint32_t round) {
@@ -37,14 +35,12 @@ class ShardMetricsTest : public testing::Test {
 };
 
 TEST_F(ShardMetricsTest, CountsPushesByTheirAnswer) {
-  series_.Answered(Answer(Outcome::kAccepted, 10, 0), At(0));
-  series_.Answered(Answer(Outcome::kLate, 10, 0), At(0));
-  AnswerPush rejected = Answer(Outcome::kRejected, 10, 0);
-  rejected.rejection = Rejection::kNorm;
-  series_.Answered(rejected, At(0));
-  AnswerPush of_a_pull = Answer(Outcome::kCompacted, 10, 0);
-  of_a_pull.header.to = FrameKind::kPull;
-  series_.Answered(of_a_pull, At(0));
+  series_.Answered(Answer(Outcome::kAccepted, 10, 0), Rejection::kNone, At(0));
+  series_.Answered(Answer(Outcome::kLate, 10, 0), Rejection::kNone, At(0));
+  series_.Answered(Answer(Outcome::kRejected, 10, 0), Rejection::kNorm, At(0));
+  AnswerFrame of_a_pull = Answer(Outcome::kCompacted, 10, 0);
+  of_a_pull.to = FrameKind::kPull;
+  series_.Answered(of_a_pull, Rejection::kNone, At(0));
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"accepted"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"late"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"rejected"}), 1);
@@ -56,13 +52,11 @@ TEST_F(ShardMetricsTest, HasALabelForEachAnswerAndForEachRejection) {
   for (const Outcome outcome :
        {Outcome::kAccepted, Outcome::kDuplicate, Outcome::kLate, Outcome::kRejected, Outcome::kBusy,
         Outcome::kCompacted, Outcome::kNotMember}) {
-    series_.Answered(Answer(outcome, 10, 0), At(0));
+    series_.Answered(Answer(outcome, 10, 0), Rejection::kNone, At(0));
   }
   for (const Rejection rejection : {Rejection::kAddress, Rejection::kRound, Rejection::kWeight,
                                     Rejection::kNorm, Rejection::kPayload}) {
-    AnswerPush rejected = Answer(Outcome::kRejected, 10, 0);
-    rejected.rejection = rejection;
-    series_.Answered(rejected, At(0));
+    series_.Answered(Answer(Outcome::kRejected, 10, 0), rejection, At(0));
   }
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"compacted"}), 1);
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"not_member"}), 1);
@@ -71,8 +65,8 @@ TEST_F(ShardMetricsTest, HasALabelForEachAnswerAndForEachRejection) {
 }
 
 TEST_F(ShardMetricsTest, ACloseTakesFromTheFirstPushOn) {
-  series_.Answered(Answer(Outcome::kAccepted, 10, 4), At(1));
-  series_.Answered(Answer(Outcome::kAccepted, 10, 4), At(2));
+  series_.Answered(Answer(Outcome::kAccepted, 10, 4), Rejection::kNone, At(1));
+  series_.Answered(Answer(Outcome::kAccepted, 10, 4), Rejection::kNone, At(2));
   series_.Merged(MergedOf(10, 4), At(4));
   series_.Merged(MergedOf(10, 4), At(9));  // sent again
   series_.Merged(MergedOf(11, 4), At(9));  // of another process's pushes

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sent_frame.h"
 #include "tests/unit/shard/aggregator_life.h"
 
 // Records and snapshots that this shard cannot have made are refused, with a sentence about the
@@ -208,7 +209,7 @@ TEST_F(AggregatorRestore, NamesThePayloadAsHeldThatTheSnapshotHas) {
   Step(Push(1, 1, 2, 5));
   ASSERT_TRUE(aggregator_->Restore(2, first).ok());
   const auto effects = Step(Push(0, 0, 2, 1));
-  const AnswerFrame& answer = std::get<AnswerPush>(effects.at(0)).header;
+  const AnswerFrame& answer = Sent<AnswerFrame>(effects.at(0)).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
   EXPECT_EQ(answer.held_crc, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
 }

@@ -101,7 +101,7 @@ class FragmentedRun {
     header.segment = segment;
     header.weight = 1;
     const auto effects = Step(PushArrived{header, payload_});
-    const Outcome outcome = std::get<AnswerPush>(effects.front()).header.outcome;
+    const Outcome outcome = Sent<AnswerFrame>(effects.front()).header.outcome;
     EXPECT_LE(aggregator_->open_figures().bytes, bytes_max_);
     if (outcome == Outcome::kBusy) return false;
     EXPECT_EQ(Name(outcome), Name(Outcome::kAccepted));
@@ -109,7 +109,7 @@ class FragmentedRun {
     return true;
   }
 
-  std::vector<AggregatorEffect> Step(const AggregatorEvent& event) {
+  std::vector<ShardEffect> Step(const AggregatorEvent& event) {
     return aggregator_->Step(event, absl::UnixEpoch());
   }
 
@@ -156,7 +156,7 @@ TEST(AggregatorFragments, TheOldestSegmentIsOfTheFirstFragment) {
     header.segment = segment;
     header.weight = 1;
     const auto effects = aggregator->Step(PushArrived{header, payload}, absl::UnixEpoch());
-    return std::string(Name(std::get<AnswerPush>(effects.front()).header.outcome));
+    return std::string(Name(Sent<AnswerFrame>(effects.front()).header.outcome));
   };
   std::vector<std::string> outcomes;
   for (const uint32_t segment : {0, 1, 2, 3, 1}) outcomes.push_back(push(0, segment));

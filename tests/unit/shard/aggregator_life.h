@@ -111,15 +111,15 @@ class Life {
     return {header, payload};
   }
 
-  std::vector<AggregatorEffect> Do(const AggregatorEvent& event) {
+  std::vector<ShardEffect> Do(const AggregatorEvent& event) {
     auto effects = aggregator_->Step(event, now_);
-    for (const AggregatorEffect& effect : effects) {
-      if (const auto* push = std::get_if<KeepPush>(&effect)) {
+    for (const ShardEffect& effect : effects) {
+      if (const auto* push = LoggedIn<PushRecord>(effect)) {
         log_.push_back(Reread(PushRecord{push->header, push->payload}));
-      } else if (const auto* merged = std::get_if<KeepMerged>(&effect)) {
-        log_.push_back(Reread(merged->record));
+      } else if (const auto* merged = LoggedIn<MergedRecord>(effect)) {
+        log_.push_back(Reread(*merged));
         ++closed_;
-        for (const Contributor& each : merged->record.contributors) clipped_ += each.factor < 1;
+        for (const Contributor& each : merged->contributors) clipped_ += each.factor < 1;
       }
     }
     return effects;

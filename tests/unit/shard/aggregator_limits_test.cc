@@ -136,8 +136,8 @@ TEST_F(AggregatorLimits, LeavesOutWhatIsBeyondAllMeasureAndNamesWhoSentIt) {
   EXPECT_EQ(merged->header.weight, 2u);
   EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
   const ContributionClipped* clipped = nullptr;
-  for (const AggregatorEffect& effect : effects) {
-    if (clipped == nullptr) clipped = std::get_if<ContributionClipped>(&effect);
+  for (const ShardEffect& effect : effects) {
+    if (clipped == nullptr) clipped = std::get_if<ContributionClipped>(&effect.what);
   }
   ASSERT_NE(clipped, nullptr);
   EXPECT_EQ(clipped->worker, 1u);
@@ -279,8 +279,8 @@ TEST(AggregatorThreads, GiveTheSameEffectsWhateverTheirNumber) {
       const auto b = threaded->Step(push, absl::UnixEpoch());
       ASSERT_EQ(a.size(), b.size());
       if (worker < 3) continue;
-      const auto& wanted = std::get<SendMerged>(a[1]);
-      const auto& got = std::get<SendMerged>(b[1]);
+      const auto& wanted = Sent<MergedFrame>(a[1]);
+      const auto& got = Sent<MergedFrame>(b[1]);
       EXPECT_EQ(got.header, wanted.header);
       EXPECT_TRUE(std::equal(got.payload.bytes().begin(), got.payload.bytes().end(),
                              wanted.payload.bytes().begin(), wanted.payload.bytes().end()));

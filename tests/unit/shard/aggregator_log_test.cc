@@ -23,9 +23,9 @@ class AggregatorLog : public AggregatorTest {
     options.logs = true;
     return options;
   }
-  static const KeepMerged* Kept(const std::vector<AggregatorEffect>& effects) {
+  static const MergedRecord* Kept(const std::vector<ShardEffect>& effects) {
     for (const auto& effect : effects) {
-      if (const auto* kept = std::get_if<KeepMerged>(&effect)) return kept;
+      if (const auto* kept = LoggedIn<MergedRecord>(effect)) return kept;
     }
     return nullptr;
   }
@@ -36,19 +36,19 @@ TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
   const PushArrived push = Push(0, 0, 2, 3);
   auto effects = Step(push);
   ASSERT_EQ(effects.size(), 2u);
-  const auto& kept = std::get<KeepPush>(effects[0]);
+  const auto& kept = *LoggedIn<PushRecord>(effects[0]);
   EXPECT_EQ(kept.header, push.header);
   EXPECT_EQ(kept.payload.bytes().data(), push.payload.bytes().data());  // not a copy
   EXPECT_TRUE(EncodeLogBody(PushRecord{kept.header, kept.payload}).ok());
-  EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[1]).header.outcome, Outcome::kAccepted);
 
   const PushArrived second = Push(1, 0, 2, 5);
   effects = Step(second);
   ASSERT_EQ(effects.size(), 4u);
-  EXPECT_EQ(std::get<KeepPush>(effects[0]).header.worker, 1u);
-  EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
-  const MergedRecord& record = std::get<KeepMerged>(effects[2]).record;
-  const auto& sent = std::get<SendMerged>(effects[3]);
+  EXPECT_EQ(LoggedIn<PushRecord>(effects[0])->header.worker, 1u);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[1]).header.outcome, Outcome::kAccepted);
+  const MergedRecord& record = *LoggedIn<MergedRecord>(effects[2]);
+  const auto& sent = Sent<MergedFrame>(effects[3]);
   EXPECT_EQ(record.header, sent.header);
   EXPECT_EQ(record.payload.bytes().data(), sent.payload.bytes().data());
   EXPECT_EQ(record.contributors, (std::vector<Contributor>{{0, 1, 1, push.header.payload_crc},
@@ -60,11 +60,11 @@ TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
 TEST_F(AggregatorLog, KnowsAfterARestartWhosePushesWereAcceptedWhen) {
   Start(Logged(), Members(1, {0, 1}));
   std::vector<LogRecord> log = {MembershipRecord{Members(1, {0, 1})}};
-  const auto take = [&](const std::vector<AggregatorEffect>& effects) {
-    for (const AggregatorEffect& effect : effects) {
-      if (const auto* push = std::get_if<KeepPush>(&effect))
+  const auto take = [&](const std::vector<ShardEffect>& effects) {
+    for (const ShardEffect& effect : effects) {
+      if (const auto* push = LoggedIn<PushRecord>(effect))
         log.emplace_back(PushRecord{push->header, push->payload});
-      if (const auto* merged = std::get_if<KeepMerged>(&effect)) log.emplace_back(merged->record);
+      if (const auto* merged = LoggedIn<MergedRecord>(effect)) log.emplace_back(*merged);
     }
   };
   for (uint32_t round = 0; round < 3; ++round) {
@@ -92,7 +92,7 @@ TEST_F(AggregatorLog, KnowsAfterARestartWhosePushesWereAcceptedWhen) {
     old.header.accounted = 2;
     const auto effects = one->Step(old, now_);
     ASSERT_GE(effects.size(), 2u);
-    EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
+    EXPECT_EQ(Sent<AnswerFrame>(effects[1]).header.outcome, Outcome::kAccepted);
   }
 }
 
@@ -103,8 +103,8 @@ TEST_F(AggregatorLog, KeepsClosesByMembershipAndByTime) {
   Step(Push(0, 0, 2));
   auto effects = Step(MembershipChanged{Members(2, {0})});
   ASSERT_EQ(effects.size(), 2u);
-  EXPECT_TRUE(std::holds_alternative<KeepMerged>(effects[0]));
-  EXPECT_TRUE(std::holds_alternative<SendMerged>(effects[1]));
+  EXPECT_TRUE(LoggedIn<MergedRecord>(effects[0]) != nullptr);
+  EXPECT_TRUE(SentIn<MergedFrame>(effects[1]).has_value());
 
   Step(MembershipChanged{Members(3, {0, 1})});
   effects = Step(Push(0, 0, 3));
@@ -112,7 +112,7 @@ TEST_F(AggregatorLog, KeepsClosesByMembershipAndByTime) {
   Step(MembershipChanged{Members(4, {0, 1, 2, 3})});
   Step(Push(0, 1, 3));
   effects = Step(Push(1, 1, 3));
-  EXPECT_TRUE(std::holds_alternative<KeepMerged>(effects[2]));
+  EXPECT_TRUE(LoggedIn<MergedRecord>(effects[2]) != nullptr);
 }
 
 TEST_F(AggregatorLog, KeepsNothingOfWhatIsNotAccepted) {
@@ -145,14 +145,14 @@ TEST_F(AggregatorLog, RecordsWhatClippingLeftAndTheHashOfE) {
   Step(normed(0, 1));
   Step(normed(1, 8));
   const auto effects = Step(normed(2, 1));
-  const KeepMerged* kept = Kept(effects);
+  const MergedRecord* kept = Kept(effects);
   ASSERT_NE(kept, nullptr);
-  EXPECT_EQ(kept->record.contributors,
+  EXPECT_EQ(kept->contributors,
             (std::vector<Contributor>{{0, 1, 1, one}, {1, 2, 0.25, eight}, {2, 3, 1, one}}));
   const SegmentSnapshot state = aggregator_->Export(2);
   ASSERT_EQ(state.residual.size(), kTileSize);
   EXPECT_NE(state.residual[0], 0);
-  EXPECT_EQ(kept->record.residual_hash, HashContent(std::as_bytes(std::span(state.residual))));
+  EXPECT_EQ(kept->residual_hash, HashContent(std::as_bytes(std::span(state.residual))));
 }
 
 TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
@@ -165,7 +165,7 @@ TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
        {AggregatorEvent(Push(1, 0, 2)), AggregatorEvent(Pull(1, 0, 2))}) {
     const auto effects = Step(event);
     ASSERT_EQ(effects.size(), 1u);
-    const auto* request = std::get_if<AskLog>(&effects[0]);
+    const auto* request = std::get_if<AnswerFromDisk>(&effects[0].what);
     ASSERT_NE(request, nullptr);
     EXPECT_EQ(request->asked.worker, 1u);
     EXPECT_EQ(request->asked.round, 0u);

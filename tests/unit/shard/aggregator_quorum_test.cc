@@ -101,7 +101,7 @@ TEST_F(AggregatorQuorum, TakesWhatComesAfterTheGraceAndBeforeTheClose) {
   Step(Push(0, 0, 2));
   Step(Push(1, 0, 2));
   const auto effects = StepAfter(60, Push(2, 0, 2));
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kAccepted);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(Merged(effects)->header.contributions, 3u);
 }
 
@@ -151,7 +151,7 @@ TEST_F(AggregatorQuorum, ALatePushGetsTheUpdateThatItMissed) {
   CloseByTime();
   const auto effects = Step(Push(1, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kLate);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.outcome, Outcome::kLate);
   EXPECT_THAT(Merged(effects)->workers, ElementsAre(1));
   EXPECT_EQ(DecodeDense(Merged(effects)->payload.bytes(), layout_, 2)[0], 4);
   EXPECT_EQ(aggregator_->state().pushes_late, 1u);
@@ -241,8 +241,7 @@ TEST_F(AggregatorQuorum, TheGraceGrowsUntilWhoIsAlwaysALittleLateIsInTime) {
     Step(Push(0, round, 2));
     EXPECT_EQ(aggregator_->NextDue(), now_ + absl::Seconds(1));
     CloseByTime();
-    EXPECT_EQ(std::get<AnswerPush>(StepAfter(1, Push(1, round, 2))[0]).header.outcome,
-              Outcome::kLate);
+    EXPECT_EQ(Sent<AnswerFrame>(StepAfter(1, Push(1, round, 2))[0]).header.outcome, Outcome::kLate);
     StepAfter(50, Push(1, round, 2));  // once more, for want of an answer: says nothing
   }
   for (uint32_t round = 3; round < 20; ++round) {

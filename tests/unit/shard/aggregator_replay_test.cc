@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "tests/support/sent_frame.h"
 #include "tests/unit/shard/aggregator_life.h"
 
 // An aggregator that comes back from snapshots and a log is the one that wrote them.
@@ -61,11 +62,11 @@ TEST(AggregatorReplay, OfAWholeHistoryGivesTheSameShardToTheBit) {
         ASSERT_EQ(a.size(), b.size());
         for (size_t i = 0; i < a.size(); ++i) {
           ASSERT_EQ(a[i].index(), b[i].index());
-          if (const auto* answer = std::get_if<AnswerPush>(&a[i])) {
-            EXPECT_EQ(std::get<AnswerPush>(b[i]).header, answer->header);
-          } else if (const auto* merged = std::get_if<SendMerged>(&a[i])) {
-            EXPECT_EQ(std::get<SendMerged>(b[i]).header, merged->header);
-            EXPECT_EQ(BytesOf(std::get<SendMerged>(b[i]).payload), BytesOf(merged->payload));
+          if (const auto answer = SentIn<AnswerFrame>(a[i])) {
+            EXPECT_EQ(Sent<AnswerFrame>(b[i]).header, answer->header);
+          } else if (const auto merged = SentIn<MergedFrame>(a[i])) {
+            EXPECT_EQ(Sent<MergedFrame>(b[i]).header, merged->header);
+            EXPECT_EQ(BytesOf(Sent<MergedFrame>(b[i]).payload), BytesOf(merged->payload));
           }
         }
       };
@@ -91,16 +92,16 @@ TEST(AggregatorReplay, OfEveryPrefixLeadsToTheClosesThatFollowed) {
       EXPECT_EQ(again.NextDue(), absl::InfiniteFuture());
       // Whatever a membership or a push had completed was still to be written, in this order.
       size_t next = count;
-      for (const AggregatorEffect& effect : effects) {
-        const auto* kept = std::get_if<KeepMerged>(&effect);
+      for (const ShardEffect& effect : effects) {
+        const auto* kept = LoggedIn<MergedRecord>(effect);
         if (kept == nullptr) continue;
         ++closes;
         ASSERT_LT(next, log.size());
         const auto& wanted = std::get<MergedRecord>(log[next++]);
-        EXPECT_EQ(kept->record.header, wanted.header);
-        EXPECT_EQ(kept->record.contributors, wanted.contributors);
-        EXPECT_EQ(kept->record.residual_hash, wanted.residual_hash);
-        EXPECT_EQ(BytesOf(kept->record.payload), BytesOf(wanted.payload));
+        EXPECT_EQ(kept->header, wanted.header);
+        EXPECT_EQ(kept->contributors, wanted.contributors);
+        EXPECT_EQ(kept->residual_hash, wanted.residual_hash);
+        EXPECT_EQ(BytesOf(kept->payload), BytesOf(wanted.payload));
       }
     }
     EXPECT_GE(closes, life.closed());

@@ -22,8 +22,8 @@ TEST_F(AggregatorTest, ClosesASegmentWhenEveryMemberHasPushed) {
   second.header.weight = 3;
   const auto effects = Step(second);
   ASSERT_EQ(effects.size(), 2u);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kAccepted);
-  const SendMerged& merged = std::get<SendMerged>(effects[1]);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.outcome, Outcome::kAccepted);
+  const auto merged = Sent<MergedFrame>(effects[1]);
   EXPECT_THAT(merged.workers, ElementsAre(0, 1));
   EXPECT_EQ(merged.header.round, 0u);
   EXPECT_EQ(merged.header.segment, 2u);
@@ -64,7 +64,7 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheOpenRoundAsDuplicate) {
   Only(Step(first), Outcome::kAccepted);
   const auto effects = Step(Push(0, 0, 2, 100));
   Only(effects, Outcome::kDuplicate);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held_crc, first.header.payload_crc);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.held_crc, first.header.payload_crc);
   const auto merged = Merged(Step(Push(1, 0, 2, 1)));
   ASSERT_TRUE(merged);
   EXPECT_THAT(DecodeDense(merged->payload.bytes(), layout_, 2),
@@ -77,7 +77,7 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheClosedRoundWithTheMergedUpdate) 
   const auto closing = Step(Push(1, 0, 2));
   const auto effects = Step(Push(0, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
-  const AnswerFrame& answer = std::get<AnswerPush>(effects[0]).header;
+  const AnswerFrame& answer = Sent<AnswerFrame>(effects[0]).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
   EXPECT_EQ(answer.held_crc, Push(0, 0, 2).header.payload_crc);
   const auto again = Merged(effects);
@@ -94,8 +94,8 @@ TEST_F(AggregatorTest, AnswersLateWhatWasNotInTheClosedRound) {
   Step(MembershipChanged{Members(3, {0, 1})});  // which comes back
   const auto effects = Step(Push(1, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kLate);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.open_round, 1u);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.outcome, Outcome::kLate);
+  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.open_round, 1u);
   EXPECT_THAT(Merged(effects)->workers, ElementsAre(1));  // which need not pull it
   EXPECT_EQ(Merged(effects)->header.round, 0u);
 }
@@ -243,7 +243,7 @@ TEST_F(AggregatorTest, APushBeforeTheFirstRoundIsStillThatOfItsRound) {
   membership.members.insert(membership.members.begin(), {0, "w0", 5});
   Step(MembershipChanged{membership});
   Only(Step(Push(0, 0, 2)), Outcome::kDuplicate);
-  EXPECT_EQ(std::get<AnswerPush>(Step(Push(0, 0, 3))[0]).header.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(Sent<AnswerFrame>(Step(Push(0, 0, 3))[0]).header.outcome, Outcome::kDuplicate);
   Step(Push(1, 0, 2));
   EXPECT_EQ(Merged(Step(Push(2, 0, 2)))->header.contributions, 3u);
 }
@@ -251,7 +251,7 @@ TEST_F(AggregatorTest, APushBeforeTheFirstRoundIsStillThatOfItsRound) {
 TEST_F(AggregatorTest, AnswersNameTheOpenRoundOfTheSegment) {
   Start(DenseOptions(), Members(1, {0, 1}));
   const auto open_round = [&](const AggregatorEvent& event) {
-    return std::get<AnswerPush>(Step(event)[0]).header.open_round;
+    return Sent<AnswerFrame>(Step(event)[0]).header.open_round;
   };
   EXPECT_EQ(open_round(Push(0, 0, 2)), 0u);
   EXPECT_EQ(open_round(Push(1, 0, 2)), 0u);  // open when it was accepted

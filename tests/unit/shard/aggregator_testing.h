@@ -12,6 +12,7 @@
 
 #include "common/wire/crc32c.h"
 #include "server/shard/aggregator.h"
+#include "tests/support/sent_frame.h"
 #include "tests/unit/shard/shard_testing.h"
 
 namespace longwave {
@@ -43,11 +44,11 @@ class AggregatorTest : public testing::Test {
     Step(MembershipChanged{membership});
   }
 
-  std::vector<AggregatorEffect> Step(const AggregatorEvent& event) {
+  std::vector<ShardEffect> Step(const AggregatorEvent& event) {
     return aggregator_->Step(event, now_);
   }
   // `seconds` later than the last step.
-  std::vector<AggregatorEffect> StepAfter(double seconds, const AggregatorEvent& event) {
+  std::vector<ShardEffect> StepAfter(double seconds, const AggregatorEvent& event) {
     now_ += absl::Seconds(seconds);
     return Step(event);
   }
@@ -77,21 +78,21 @@ class AggregatorTest : public testing::Test {
   }
 
   // The only effect must be an answer of this outcome; returns its reason.
-  std::string Only(const std::vector<AggregatorEffect>& effects, Outcome outcome) {
+  std::string Only(const std::vector<ShardEffect>& effects, Outcome outcome) {
     EXPECT_EQ(effects.size(), 1u);
-    if (effects.empty() || !std::holds_alternative<AnswerPush>(effects[0])) {
+    if (effects.empty() || !SentIn<AnswerFrame>(effects[0]).has_value()) {
       ADD_FAILURE() << "wanted an answer";
       return "";
     }
-    const auto& answer = std::get<AnswerPush>(effects[0]);
-    EXPECT_EQ(Name(answer.header.outcome), Name(outcome)) << answer.reason;
+    const auto& answer = Sent<AnswerFrame>(effects[0]);
+    EXPECT_EQ(Name(answer.header.outcome), Name(outcome)) << answer.reason();
     EXPECT_EQ(answer.header.run, kRun);
-    return answer.reason;
+    return answer.reason();
   }
 
-  static std::optional<SendMerged> Merged(const std::vector<AggregatorEffect>& effects) {
+  static std::optional<SentFrame<MergedFrame>> Merged(const std::vector<ShardEffect>& effects) {
     for (const auto& effect : effects) {
-      if (const auto* merged = std::get_if<SendMerged>(&effect)) return *merged;
+      if (const auto merged = SentIn<MergedFrame>(effect)) return *merged;
     }
     return std::nullopt;
   }

@@ -16,22 +16,21 @@ constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes, Encryption::kNone
 // A frame takes a tenth of a second, which is also a bucket's burst.
 constexpr uint64_t kRate = 10 * kFrameBytes;
 
-SealedFrame Merged(uint32_t round, uint32_t segment) {
-  MergedFrame header;
-  header.round = round;
-  header.segment = segment;
-  return Seal(header, Buffer(std::vector<std::byte>(kPayloadBytes))).value();
+SendFrame Merged(uint32_t round, uint32_t segment, SendCause cause = SendCause::kClose) {
+  const MergedFrame header{.round = round, .segment = segment};
+  return SendUpdate({}, header, Buffer(std::vector<std::byte>(kPayloadBytes)), cause);
 }
 
 // Sends like a caller: an admitted frame is sent and charged.
-bool Send(Pacer& pacer, uint32_t worker, const SealedFrame& frame, absl::Time now) {
-  if (!pacer.Admit(worker, frame, now)) return false;
-  pacer.Charge(worker, frame.wire_bytes(Encryption::kNone), now);
+bool Send(Pacer& pacer, uint32_t worker, const SendFrame& send, absl::Time now) {
+  if (!pacer.Admit(worker, send, now)) return false;
+  pacer.Charge(worker, send.frame.wire_bytes(Encryption::kNone), now);
   return true;
 }
 bool SendNext(Pacer& pacer, absl::Time now) {
-  const std::optional<Pacer::Due> due = pacer.Pop(now);
-  if (due.has_value()) pacer.Charge(due->worker, due->frame.wire_bytes(Encryption::kNone), now);
+  const std::optional<SendFrame> due = pacer.Pop(now);
+  if (due.has_value())
+    pacer.Charge(due->workers.front(), due->frame.wire_bytes(Encryption::kNone), now);
   return due.has_value();
 }
 
@@ -51,10 +50,10 @@ std::vector<Sent> Drain(Pacer& pacer) {
   std::vector<Sent> sent;
   while (pacer.NextDue() < absl::InfiniteFuture()) {
     const absl::Time now = pacer.NextDue();
-    while (const std::optional<Pacer::Due> due = pacer.Pop(now)) {
-      pacer.Charge(due->worker, due->frame.wire_bytes(Encryption::kNone), now);
-      sent.push_back(
-          {now - kStart, due->worker, due->frame.header().round(), due->frame.header().segment()});
+    while (const std::optional<SendFrame> due = pacer.Pop(now)) {
+      pacer.Charge(due->workers.front(), due->frame.wire_bytes(Encryption::kNone), now);
+      sent.push_back({now - kStart, due->workers.front(), due->frame.header().round(),
+                      due->frame.header().segment()});
     }
   }
   return sent;
@@ -186,7 +185,7 @@ TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   const auto again = pacer.Pop(later);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->frame.header().segment(), 3u);
-  pacer.PutBack(1, again->frame, later + absl::Seconds(1));  // still stuck
+  pacer.PutBack(1, *again, later + absl::Seconds(1));  // still stuck
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
   EXPECT_FALSE(pacer.Pop(later).has_value());
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(1100), 1, 2, 3},
@@ -215,9 +214,9 @@ TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
   for (int i = 0; i < 19; ++i) {
     now += absl::Milliseconds(10);
     ASSERT_EQ(pacer.NextDue(), now);
-    std::optional<Pacer::Due> due = pacer.Pop(now);
+    std::optional<SendFrame> due = pacer.Pop(now);
     ASSERT_TRUE(due.has_value());
-    pacer.PutBack(1, due->frame, now + absl::Milliseconds(10));
+    pacer.PutBack(1, *due, now + absl::Milliseconds(10));
   }
   // Then all goes as if nothing had been tried: the burst, an empty bucket, a frame's time.
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(200), 1, 0, 0},
@@ -233,14 +232,14 @@ TEST(Pacer, WhatGoesToNobodyCostsNothing) {
 
 TEST(Pacer, HoldsSharedBytesAlone) {
   Pacer pacer;
-  const SealedFrame frame = Merged(0, 1);
+  const SendFrame send = Merged(0, 1);
   for (uint32_t worker = 0; worker < 3; ++worker) {
     pacer.SetRate(worker, 1);
     Send(pacer, worker, Merged(0, 0), kStart);
-    EXPECT_FALSE(Send(pacer, worker, frame, kStart));
+    EXPECT_FALSE(Send(pacer, worker, send, kStart));
   }
   while (const auto due = pacer.Pop(kStart + absl::Hours(1000))) {
-    EXPECT_EQ(due->frame.payload().bytes().data(), frame.payload().bytes().data());
+    EXPECT_EQ(due->frame.payload().bytes().data(), send.frame.payload().bytes().data());
   }
 }
 
@@ -250,11 +249,11 @@ TEST(Pacer, WhatWasAskedForWaitsEachOnItsOwn) {
   while (Send(pacer, 3, Merged(9, 2), kStart)) {  // the last one waits
   }
   for (uint32_t round = 0; round < 3; ++round) {
-    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1), kStart, Pacer::Cause::kAsked));
-    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1), kStart, Pacer::Cause::kAsked));  // again
+    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1, SendCause::kRequested), kStart));
+    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1, SendCause::kRequested), kStart));  // again
   }
   EXPECT_FALSE(pacer.Admit(3, Merged(10, 1), kStart));
-  EXPECT_FALSE(pacer.Admit(3, Merged(10, 1), kStart, Pacer::Cause::kAsked));  // waits already
+  EXPECT_FALSE(pacer.Admit(3, Merged(10, 1, SendCause::kRequested), kStart));  // waits already
   EXPECT_EQ(pacer.WaitingFor(3).frames, 5u);
   std::vector<uint32_t> rounds;
   for (const Sent& sent : Drain(pacer)) rounds.push_back(sent.round);
@@ -267,7 +266,7 @@ TEST(Pacer, NotMoreThanAskedMaxWaits) {
   while (Send(pacer, 3, Merged(9, 2), kStart)) {  // the last one waits
   }
   for (uint32_t round = 0; round < 2 * Pacer::kRequestsMax; ++round) {
-    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1), kStart, Pacer::Cause::kAsked));
+    EXPECT_FALSE(pacer.Admit(3, Merged(round, 1, SendCause::kRequested), kStart));
   }
   EXPECT_FALSE(pacer.Admit(3, Merged(500, 1), kStart));
   EXPECT_EQ(pacer.TakeDropped().size(), Pacer::kRequestsMax);
@@ -276,8 +275,8 @@ TEST(Pacer, NotMoreThanAskedMaxWaits) {
   // A frame that could not be sent comes back with its cause, and leaves space for another one.
   const auto due = pacer.Pop(pacer.NextDue());
   ASSERT_TRUE(due.has_value());
-  EXPECT_EQ(due->cause, Pacer::Cause::kAsked);
-  pacer.PutBack(3, due->frame, kStart, due->cause);
+  EXPECT_EQ(due->cause, SendCause::kRequested);
+  pacer.PutBack(3, *due, kStart);
   EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kRequestsMax + 1);
 }
 

@@ -27,7 +27,7 @@ void ExpectTrouble(ShardOnDisk& disk, const std::string& why) {
   EXPECT_THAT(disk.shard().trouble(), HasSubstr(why));
   const auto effects = disk.Do({TestPush(0, 4, 2), TestPull(0, 0, 2), TestFetch(0, 0, 2)});
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy, Outcome::kBusy, Outcome::kBusy));
-  EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
+  EXPECT_THAT(AllSent<MergedFrame>(effects), IsEmpty());
 }
 
 TEST(BadFolder, ADamagedLogIsWaitedForUntilItIsPutBack) {

@@ -55,7 +55,7 @@ class Training {
   void Check() {
     for (const auto& [place, payload] : merged_) {
       const auto effects = disk_.Do({TestPull(0, place.second, place.first)});
-      const auto sent = AllOf<SendMerged>(effects);
+      const auto sent = AllSent<MergedFrame>(effects);
       if (sent.empty()) {  // dropped with the log: snapshots cover it
         EXPECT_THAT(Outcomes(effects), ::testing::ElementsAre(Outcome::kCompacted));
         continue;
@@ -99,14 +99,14 @@ class Training {
   }
 
   void Take(const ShardEffect& effect) {
-    if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
+    if (const auto answer = SentIn<AnswerFrame>(effect)) {
       const AnswerFrame& header = answer->header;
-      ASSERT_NE(header.outcome, Outcome::kRejected) << answer->reason;
+      ASSERT_NE(header.outcome, Outcome::kRejected) << answer->reason();
       ASSERT_NE(header.outcome, Outcome::kLate) << "nobody is left out of a round here";
       if (header.outcome == Outcome::kAccepted || header.outcome == Outcome::kDuplicate) {
         accepted_[{header.worker, header.segment, header.round}] = true;
       }
-    } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
+    } else if (const auto merged = SentIn<MergedFrame>(effect)) {
       const Place place{merged->header.segment, merged->header.round};
       const auto [known, is_new] = merged_.emplace(place, BytesOf(merged->payload));
       ASSERT_EQ(known->second, BytesOf(merged->payload)) << "an update that was told has changed";

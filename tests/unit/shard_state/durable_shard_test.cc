@@ -23,7 +23,7 @@ TEST(DurableShard, NothingIsToldBeforeTheCommit) {
   const auto effects = disk.shard().Commit(disk.now);
   EXPECT_EQ(disk.files.syncs(), syncs + 1) << "one sync for the whole group";
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted, Outcome::kAccepted));
-  EXPECT_EQ(AllOf<SendMerged>(effects).size(), 2u);
+  EXPECT_EQ(AllSent<MergedFrame>(effects).size(), 2u);
   EXPECT_EQ(disk.shard().store()->log().durable_sequence(),
             disk.shard().store()->log().next_sequence());
 }
@@ -51,7 +51,7 @@ TEST(DurableShard, APushThatWasAcceptedIsMergedAfterAKill) {
   // The membership is the log's, too: the shard serves before the coordinator has spoken.
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
   const auto effects = disk.Do({TestPush(1, 0, 2)});
-  const auto merged = AllOf<SendMerged>(effects);
+  const auto merged = AllSent<MergedFrame>(effects);
   ASSERT_EQ(merged.size(), 1u);
   EXPECT_EQ(merged[0].header.contributions, 2u);
 }
@@ -64,13 +64,13 @@ TEST(DurableShard, ARoundThatWasWholeClosesAfterAKill) {
   disk.files.Restart(SimFileSystem::Stop::kPower);
   ASSERT_TRUE(disk.Open().ok());
   const auto effects = disk.Do({MembershipChanged{Members(2, {0})}});
-  ASSERT_EQ(AllOf<SendMerged>(effects).size(), 1u);
+  ASSERT_EQ(AllSent<MergedFrame>(effects).size(), 1u);
   disk.files.Restart(SimFileSystem::Stop::kPower);
   ASSERT_TRUE(disk.Open().ok());
   const auto again = disk.Do({TestPull(0, 0, 2)});
-  ASSERT_EQ(AllOf<SendMerged>(again).size(), 1u);
-  EXPECT_EQ(BytesOf(AllOf<SendMerged>(again)[0].payload),
-            BytesOf(AllOf<SendMerged>(effects)[0].payload));
+  ASSERT_EQ(AllSent<MergedFrame>(again).size(), 1u);
+  EXPECT_EQ(BytesOf(AllSent<MergedFrame>(again)[0].payload),
+            BytesOf(AllSent<MergedFrame>(effects)[0].payload));
 }
 
 TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
@@ -79,7 +79,7 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   disk.Do({MembershipChanged{Members(1, {0, 1})}});
   std::vector<std::vector<std::byte>> payloads;
   for (uint32_t round = 0; round < 2; ++round) {
-    payloads.push_back(BytesOf(AllOf<SendMerged>(disk.PushAll({0, 1}, round)).at(0).payload));
+    payloads.push_back(BytesOf(AllSent<MergedFrame>(disk.PushAll({0, 1}, round)).at(0).payload));
   }
   disk.Do({MembershipChanged{Members(2, {0})}});
   disk.PushAll({0}, 2);
@@ -90,7 +90,7 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   for (uint32_t round = 0; round < 2; ++round) {
     const auto effects = disk.Do({TestPull(1, round, 2)});
     ASSERT_EQ(effects.size(), 1u);
-    const auto merged = AllOf<SendMerged>(effects).at(0);
+    const auto merged = AllSent<MergedFrame>(effects).at(0);
     EXPECT_THAT(merged.workers, ElementsAre(1u));
     EXPECT_EQ(merged.header.round, round);
     EXPECT_EQ(BytesOf(merged.payload), payloads[round]);
@@ -98,13 +98,13 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   // Worker 1 had no part in round 2; in round 1 it had.
   const auto late = disk.Do({TestPush(1, 2, 2), TestPush(1, 1, 2)});
   EXPECT_THAT(Outcomes(late), ElementsAre(Outcome::kLate, Outcome::kDuplicate));
-  EXPECT_EQ(AllOf<SendMerged>(late).size(), 2u);
+  EXPECT_EQ(AllSent<MergedFrame>(late).size(), 2u);
   EXPECT_EQ(disk.shard().state().pushes_late, 1u);
   EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
-  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.open_round, 5u) << "the open round";
+  EXPECT_EQ(AllSent<AnswerFrame>(late)[0].header.open_round, 5u) << "the open round";
   // By this a process whose predecessor made another push of round 1 knows that.
-  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held_crc, 0u);
-  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held_crc, TestPush(1, 1, 2).header.payload_crc);
+  EXPECT_EQ(AllSent<AnswerFrame>(late)[0].header.held_crc, 0u);
+  EXPECT_EQ(AllSent<AnswerFrame>(late)[1].header.held_crc, TestPush(1, 1, 2).header.payload_crc);
 }
 
 TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
@@ -119,7 +119,7 @@ TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
   (*shard)->Step(TestPull(0, 2, 2), now);
   const auto effects = (*shard)->Commit(now);
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kCompacted, Outcome::kCompacted));
-  EXPECT_EQ(AllOf<SendMerged>(effects).size(), 1u);
+  EXPECT_EQ(AllSent<MergedFrame>(effects).size(), 1u);
   EXPECT_EQ((*shard)->NextDue(), absl::InfiniteFuture());
   EXPECT_THAT((*shard)->UnconfirmedSnapshots(), IsEmpty());
 }
@@ -164,7 +164,7 @@ TEST(DurableShard, WithoutModelSnapshotsTheLogIsKept) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0})}});
   for (uint32_t round = 0; round < 30; ++round) disk.PushAll({0}, round);  // no member answers
-  EXPECT_EQ(AllOf<SendMerged>(disk.Do({TestPull(0, 0, 2)})).size(), 1u);
+  EXPECT_EQ(AllSent<MergedFrame>(disk.Do({TestPull(0, 0, 2)})).size(), 1u);
 }
 
 TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
@@ -174,7 +174,7 @@ TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0})}});
   for (uint32_t round = 0; round < 30; ++round) {
-    EXPECT_THAT(AllOf<RequestSnapshot>(disk.PushAll({0}, round)), IsEmpty());
+    EXPECT_THAT(AllSent<RequestFrame>(disk.PushAll({0}, round)), IsEmpty());
   }
   EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
   // Whether the push is in that merge is no longer known.

@@ -26,8 +26,8 @@ TEST_F(FailedDisk, AFullOneMakesPushesBusyAndSaysWhy) {
   FillDisk();
   const auto effects = disk_.Do({TestPush(1, 0, 2)});
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
-  EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
-  EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.open_round, 0u)
+  EXPECT_THAT(AllSent<MergedFrame>(effects), IsEmpty());
+  EXPECT_EQ(AllSent<AnswerFrame>(effects)[0].header.open_round, 0u)
       << "no round that may be forgotten";
   EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
   // The trouble lasts as long as the fault; pulls and fetches are answered, too.
@@ -49,7 +49,7 @@ TEST_F(FailedDisk, GoesOnWithAllThatWasAcceptedOnceThereIsRoom) {
   // The second push may have reached the disk. Sent again it is merged once.
   const auto effects = disk_.Do({TestPush(0, 0, 2), TestPush(1, 0, 2)});
   EXPECT_EQ(Outcomes(effects)[0], Outcome::kDuplicate);
-  const auto merged = AllOf<SendMerged>(effects);
+  const auto merged = AllSent<MergedFrame>(effects);
   ASSERT_FALSE(merged.empty());
   EXPECT_EQ(merged[0].header.contributions, 2u);
 }
@@ -129,8 +129,8 @@ TEST_F(FailedDisk, AFailedSyncIsACrash) {
   // Found whole in the log or not: merged once in any case.
   std::vector<ShardEffect> effects = disk_.Do({TestPush(1, 0, 2)});
   const auto pulled = disk_.Do({TestPull(0, 0, 2)});
-  ASSERT_EQ(AllOf<SendMerged>(pulled).size(), 1u);
-  EXPECT_EQ(AllOf<SendMerged>(pulled)[0].header.contributions, 2u);
+  ASSERT_EQ(AllSent<MergedFrame>(pulled).size(), 1u);
+  EXPECT_EQ(AllSent<MergedFrame>(pulled)[0].header.contributions, 2u);
 }
 
 // The disk is no longer mounted. Taken as a new folder, the run would begin again at round 0.

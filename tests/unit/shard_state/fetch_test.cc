@@ -28,10 +28,10 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
   std::vector<std::string> asked;
   for (uint32_t round = 0; round < 24; ++round) {
     const auto effects = Close(round);
-    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+    for (const auto& request : AllSent<RequestFrame>(effects)) {
       asked.push_back(std::to_string(request.header.segment) + " before " +
                       std::to_string(request.header.round) + " of " +
-                      std::to_string(request.worker));
+                      std::to_string(request.header.worker));
     }
     disk_.AnswerRequests(effects);
   }
@@ -42,29 +42,29 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
 
 TEST_F(Fetch, WhoeverDoesNotAnswerIsFollowedByTheNextMember) {
   Start(2);
-  auto requests = AllOf<RequestSnapshot>(Close(0));
+  auto requests = AllSent<RequestFrame>(Close(0));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 0u);
-  EXPECT_EQ(requests[1].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 0u);
+  EXPECT_EQ(requests[1].header.worker, 1u);
   const absl::Duration patience = disk_.shard().RequestPatience(2);
   EXPECT_EQ(disk_.shard().NextDue(), disk_.now + patience);
   disk_.now += patience - absl::Nanoseconds(1);
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty());
   disk_.now += absl::Nanoseconds(1);
-  requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 1u);
-  EXPECT_EQ(requests[1].worker, 0u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
+  EXPECT_EQ(requests[1].header.worker, 0u);
 }
 
 TEST_F(Fetch, WhoeverIsGoneIsFollowedByTheNextMemberAtOnce) {
   Start(8);
   for (uint32_t round = 0; round < 3; ++round) Close(round);
-  ASSERT_THAT(AllOf<RequestSnapshot>(Close(3)), SizeIs(1));  // of worker 0
-  const auto requests = AllOf<RequestSnapshot>(disk_.Do({MembershipChanged{Members(2, {1, 2})}}));
+  ASSERT_THAT(AllSent<RequestFrame>(Close(3)), SizeIs(1));  // of worker 0
+  const auto requests = AllSent<RequestFrame>(disk_.Do({MembershipChanged{Members(2, {1, 2})}}));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].header.segment, 2u);
-  EXPECT_NE(requests[0].worker, 0u);
+  EXPECT_NE(requests[0].header.worker, 0u);
 }
 
 // Each shard has one snapshot request at a worker, and pushes have half of the worker's link.
@@ -94,7 +94,7 @@ TEST_F(Fetch, ASnapshotIsAnsweredWhateverItIsGoodFor) {
   // No snapshot request; another shard's segment; another run.
   const auto effects = disk_.Do({TestSnapshot(1, 1, 2), TestSnapshot(1, 1, 1), stranger});
   ASSERT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
-  const AnswerFrame answer = AllOf<AnswerPush>(effects)[0].header;
+  const AnswerFrame answer = AllSent<AnswerFrame>(effects)[0].header;
   EXPECT_EQ(answer.to, FrameKind::kSnapshot);
   EXPECT_EQ(answer.worker, 1u);
   EXPECT_EQ(answer.segment, 2u);
@@ -107,7 +107,7 @@ TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
   Start(4);
   for (uint32_t round = 0; round < 6; ++round) Close(round);
   disk_.now += disk_.shard().RequestPatience(2);
-  const auto requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].header.round, 6u);
 }
@@ -116,13 +116,13 @@ TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
 TEST_F(Fetch, OfWhoeverWasAskedTooLateItTakesALaterRound) {
   Start(4);
   Close(0);
-  const auto requests = AllOf<RequestSnapshot>(Close(1));
+  const auto requests = AllSent<RequestFrame>(Close(1));
   ASSERT_THAT(requests, SizeIs(1));
   const RequestFrame& request = requests[0].header;
   EXPECT_EQ(request.round, 2u);
   EXPECT_EQ(request.open_round, 2u);
   for (uint32_t round = 2; round < 4; ++round) Close(round);
-  disk_.Do({TestSnapshot(requests[0].worker, 4, request.segment)});
+  disk_.Do({TestSnapshot(requests[0].header.worker, 4, request.segment)});
   disk_.Do({HashChecksArrived{{{request.segment, 4, true}}}});
   disk_.Do({});
   const auto kept =
@@ -135,18 +135,18 @@ TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
   Start(4);
   Close(0);
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty()) << "none was due yet";
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty()) << "none was due yet";
   for (uint32_t round = 1; round < 5; ++round) Close(round);
   ASSERT_TRUE(disk_.Open().ok());  // before any member has answered
   const auto requests = disk_.Do({});
-  ASSERT_THAT(AllOf<RequestSnapshot>(requests), SizeIs(2));
-  EXPECT_EQ(AllOf<RequestSnapshot>(requests)[0].header.round, 5u);
+  ASSERT_THAT(AllSent<RequestFrame>(requests), SizeIs(2));
+  EXPECT_EQ(AllSent<RequestFrame>(requests)[0].header.round, 5u);
   disk_.AnswerRequests(requests);
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty());
   Close(5);  // before round 6 segment 2 is due again, and segment 3 is not
   ASSERT_TRUE(disk_.Open().ok());
-  const auto due = AllOf<RequestSnapshot>(disk_.Do({}));
+  const auto due = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(due, SizeIs(1));
   EXPECT_EQ(due[0].header.segment, 2u);
 }
@@ -159,12 +159,12 @@ TEST_F(Fetch, AStartRequestsASnapshotOnceAMemberHasSaidHello) {
   Close(1);
   disk_.members_say_hello = false;
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty()) << "no member would get it";
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty()) << "no member would get it";
   disk_.shard().Greeted(1);
   EXPECT_LE(disk_.shard().NextDue(), disk_.now);
-  const auto requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(1)) << "a member sends one at a time";
-  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
 }
 
 TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
@@ -186,7 +186,7 @@ TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
 
 TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
   Start(2);
-  ASSERT_THAT(AllOf<RequestSnapshot>(Close(0)), SizeIs(2));
+  ASSERT_THAT(AllSent<RequestFrame>(Close(0)), SizeIs(2));
   Close(1);
   disk_.Do({TestSnapshot(0, 2, 2)});
   const Layout layout = FourSegments();
@@ -206,10 +206,10 @@ TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
   Start(8);
   for (uint32_t round = 0; round < 4; ++round) Close(round);
   disk_.Do({TestSnapshot(0, 4, 2)});
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({HashChecksArrived{{{2, 4, false}}}})), IsEmpty());
-  const auto requests = AllOf<RequestSnapshot>(Close(4));
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({HashChecksArrived{{{2, 4, false}}}})), IsEmpty());
+  const auto requests = AllSent<RequestFrame>(Close(4));
   ASSERT_THAT(requests, SizeIs(1));
-  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.round, 5u);
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
 }
@@ -219,11 +219,11 @@ TEST_F(Fetch, WhereNoneIsConfirmedFewAreAskedFor) {
   Start(64);
   std::vector<uint32_t> rounds;
   for (uint32_t round = 0; round < 32 + 64; ++round) {
-    for (auto effects = Close(round); !AllOf<RequestSnapshot>(effects).empty();) {
-      const RequestSnapshot request = AllOf<RequestSnapshot>(effects)[0];
+    for (auto effects = Close(round); !AllSent<RequestFrame>(effects).empty();) {
+      const auto request = AllSent<RequestFrame>(effects)[0];
       if (request.header.segment == 2) rounds.push_back(request.header.round);
       ASSERT_LT(rounds.size(), 50u) << "again and again";
-      disk_.Do({TestSnapshot(request.worker, request.header.round, request.header.segment)});
+      disk_.Do({TestSnapshot(request.header.worker, request.header.round, request.header.segment)});
       effects =
           disk_.Do({HashChecksArrived{{{request.header.segment, request.header.round, false}}}});
     }
@@ -239,9 +239,9 @@ TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {
   disk_.Do({TestSnapshot(0, 2, 2), TestSnapshot(1, 2, 3)});
   EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kHashCheckPatience);
   disk_.now = disk_.shard().NextDue();
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
-  EXPECT_THAT(AllOf<RequestSnapshot>(Close(2)), SizeIs(2));
+  EXPECT_THAT(AllSent<RequestFrame>(Close(2)), SizeIs(2));
 }
 
 TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
@@ -249,7 +249,7 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
   Close(0);
   disk_.Do({TestSnapshot(0, 1, 2)});  // without a snapshot request
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
-  const uint32_t asked = AllOf<RequestSnapshot>(Close(1)).at(0).worker;
+  const uint32_t asked = AllSent<RequestFrame>(Close(1)).at(0).header.worker;
   disk_.Do({TestSnapshot(1 - asked, 2, 2)});  // by a member that was not asked
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   SnapshotArrived cut = TestSnapshot(asked, 2, 2);
@@ -257,7 +257,7 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
       Buffer(std::vector<std::byte>(cut.payload.bytes().begin(), cut.payload.bytes().end() - 1));
   disk_.Do({TestSnapshot(asked, 3, 2)});  // of a round that is not open yet
   disk_.Do({TestSnapshot(7, 2, 2)});      // no member
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({cut})), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({cut})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("its round is 3, wanted 1 to 2")));
@@ -276,16 +276,16 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
   for (uint32_t from = 0; from <= 29; ++from) {
     const auto effects = disk_.Do({TestFetch(1, from, 2)});
     ASSERT_THAT(effects, SizeIs(1)) << from;
-    const bool is_snapshot = !AllOf<SendSnapshot>(effects).empty();
+    const bool is_snapshot = !AllSent<SnapshotFrame>(effects).empty();
     EXPECT_EQ(is_snapshot, from < 25 && (29 - from) * update > kept->stored_bytes + 4 * update)
         << from;
     if (!is_snapshot) {
       EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
-      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.open_round, 29u);
-      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.round, from);
+      EXPECT_EQ(AllSent<AnswerFrame>(effects)[0].header.open_round, 29u);
+      EXPECT_EQ(AllSent<AnswerFrame>(effects)[0].header.round, from);
       continue;
     }
-    const SendSnapshot sent = AllOf<SendSnapshot>(effects)[0];
+    const auto sent = AllSent<SnapshotFrame>(effects)[0];
     EXPECT_EQ(sent.worker, 1u);
     EXPECT_EQ(sent.header.round, 25u);
     const auto arrays = DecodeSnapshotPayload(sent.payload.bytes(), 1, kTileSize);
@@ -305,8 +305,8 @@ TEST_F(Fetch, WhatCannotBeReadForNowIsAskedForAgain) {
   disk_.files.faults.reads_fail = false;
   const auto effects = disk_.Do(events);
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kDuplicate));
-  EXPECT_THAT(AllOf<SendMerged>(effects), SizeIs(2));
-  EXPECT_THAT(AllOf<SendSnapshot>(effects), SizeIs(1));
+  EXPECT_THAT(AllSent<MergedFrame>(effects), SizeIs(2));
+  EXPECT_THAT(AllSent<SnapshotFrame>(effects), SizeIs(1));
 }
 
 TEST_F(Fetch, ACommitReadsALimitedNumberOfBytesForAnswers) {
@@ -316,10 +316,10 @@ TEST_F(Fetch, ACommitReadsALimitedNumberOfBytesForAnswers) {
   const std::vector<ShardEvent> fetches(20, TestFetch(1, 0, 2)), pulls(20, TestPull(0, 38, 2));
   for (int i = 0; i < 2; ++i) {  // each time
     const auto fetched = disk_.Do(fetches), pulled = disk_.Do(pulls);
-    EXPECT_THAT(AllOf<SendSnapshot>(fetched), SizeIs(1));
+    EXPECT_THAT(AllSent<SnapshotFrame>(fetched), SizeIs(1));
     EXPECT_EQ(Outcomes(fetched), std::vector<Outcome>(19, Outcome::kBusy));
-    EXPECT_GE(AllOf<SendMerged>(pulled).size(), 1u);
-    EXPECT_LE(AllOf<SendMerged>(pulled).size(), 10u);
+    EXPECT_GE(AllSent<MergedFrame>(pulled).size(), 1u);
+    EXPECT_LE(AllSent<MergedFrame>(pulled).size(), 10u);
   }
 }
 
@@ -329,7 +329,7 @@ TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
   ASSERT_EQ(kept->key.round, 38u);
   disk_.files.Corrupt("state/snap/" + SnapshotName(kept->key), 95, std::byte{4});
-  const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
+  const auto sent = AllSent<SnapshotFrame>(disk_.Do({TestFetch(1, 0, 2)}));
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].header.round, 34u);
   EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
@@ -359,7 +359,7 @@ TEST_F(Fetch, SaysWhatIsWrongWithAFetch) {
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kRejected, Outcome::kRejected,
                                              Outcome::kNotMember, Outcome::kRejected));
   std::vector<std::string> reasons;
-  for (const AnswerPush& answer : AllOf<AnswerPush>(effects)) reasons.push_back(answer.reason);
+  for (const auto& answer : AllSent<AnswerFrame>(effects)) reasons.push_back(answer.reason());
   EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("wanted round 1 or earlier")));
   EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("segment 2 to 3")));
 }
@@ -370,13 +370,13 @@ TEST_F(Fetch, SaysSoWhenNothingLeadsFromThere) {
   for (uint32_t round = 0; round < 30; ++round) Close(round);
   const auto effects = disk_.Do({TestFetch(1, 0, 2)});
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kRejected));
-  EXPECT_THAT(AllOf<AnswerPush>(effects)[0].reason, HasSubstr("keeps neither"));
+  EXPECT_THAT(AllSent<AnswerFrame>(effects)[0].reason(), HasSubstr("keeps neither"));
 }
 
 TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
   disk_.options.model_arrays = 2;
   Start(1);
-  const uint32_t asked = AllOf<RequestSnapshot>(Close(0)).at(0).worker;
+  const uint32_t asked = AllSent<RequestFrame>(Close(0)).at(0).header.worker;
   const std::vector<float> theta = TestParameters(2, 1);
   const std::vector<float> velocity = TestParameters(3, 9);
   const std::span<const float> arrays[] = {theta, velocity};
@@ -387,7 +387,7 @@ TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
               ElementsAre(SnapshotHash{2, 1, SegmentStateHash(FourSegments(), 2, both)}));
   disk_.Do({HashChecksArrived{{{2, 1, true}}}});
   for (uint32_t round = 1; round < 30; ++round) Close(round);
-  const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
+  const auto sent = AllSent<SnapshotFrame>(disk_.Do({TestFetch(1, 0, 2)}));
   // A single update may be smaller than both arrays; the test then has nothing to check.
   ASSERT_TRUE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
   if (sent.empty()) return;

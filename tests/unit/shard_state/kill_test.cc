@@ -43,7 +43,7 @@ struct Told {
       for (uint32_t segment = 2; segment < 4; ++segment) {
         shard.Step(TestPush(worker, round, segment), now);
       }
-      for (const SendMerged& merged : AllOf<SendMerged>(shard.Commit(now))) {
+      for (const auto& merged : AllSent<MergedFrame>(shard.Commit(now))) {
         const Told told{merged.header.segment, merged.header.round};
         if (write(pipe, &told, sizeof(told)) != sizeof(told)) _exit(3);
       }
@@ -89,7 +89,7 @@ TEST(KilledShard, HasAllThatItTold) {
       EXPECT_GE((*shard)->aggregator()->open_round(segment), closed[segment]);
       (*shard)->Step(TestPull(0, closed[segment] - 1, segment), absl::UnixEpoch());
     }
-    EXPECT_EQ(AllOf<SendMerged>((*shard)->Commit(absl::UnixEpoch())).size(), 2u);
+    EXPECT_EQ(AllSent<MergedFrame>((*shard)->Commit(absl::UnixEpoch())).size(), 2u);
   }
 }
 

@@ -37,11 +37,11 @@ class RestorePatience : public ::testing::Test {
   // "segment of worker"
   std::vector<std::string> Asked() {
     std::vector<std::string> asked;
-    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(shard_->Commit(now_))) {
+    for (const auto& request : AllSent<RequestFrame>(shard_->Commit(now_))) {
       EXPECT_EQ(request.header.round, 21u);
       EXPECT_LT(request.header.open_round, 21u) << "of a later round it would be of no use";
       asked.push_back(std::to_string(request.header.segment) + " of " +
-                      std::to_string(request.worker));
+                      std::to_string(request.header.worker));
     }
     return asked;
   }

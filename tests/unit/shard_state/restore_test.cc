@@ -140,9 +140,9 @@ void ExpectBusy(const std::vector<ShardEffect>& effects, size_t count) {
 void Restore(ShardOnDisk& disk) {
   disk.Do({MembershipChanged{Members(4, {0, 1})}});
   ExpectBusy(disk.Do({TestPull(0, 20, 2), TestPull(0, 20, 3)}), 2);
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(1, 21, 3)}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(1, 21, 2), TestPull(1, 21, 3)}));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.round, 21u);
   disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(1, 21, 3)});
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
@@ -159,7 +159,7 @@ TEST(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
   // A worker that is behind gets the snapshot.
   const auto fetched = disk.Do({TestPull(0, 20, 2), TestFetch(0, 20, 2)});
   EXPECT_THAT(Outcomes(fetched), ElementsAre(Outcome::kCompacted));
-  const auto sent = AllOf<SendSnapshot>(fetched);
+  const auto sent = AllSent<SnapshotFrame>(fetched);
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].header.round, 21u);
   EXPECT_THAT(
@@ -178,7 +178,7 @@ TEST(DurableShardRestore, WhatIsRestoredIsDurable) {
   ASSERT_TRUE(disk.Open().ok());
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(disk.shard().state().open_round, 22u);
-  EXPECT_THAT(AllOf<SendMerged>(disk.Do({TestPull(0, 21, 2)})), SizeIs(1));
+  EXPECT_THAT(AllSent<MergedFrame>(disk.Do({TestPull(0, 21, 2)})), SizeIs(1));
 }
 
 TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
@@ -202,9 +202,9 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
           }
           const auto effects = disk.Do(events);
           events.clear();
-          for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+          for (const auto& request : AllSent<RequestFrame>(effects)) {
             events.push_back(
-                TestSnapshot(request.worker, request.header.round, request.header.segment));
+                TestSnapshot(request.header.worker, request.header.round, request.header.segment));
           }
           disk.Do(events);
         }
@@ -236,14 +236,14 @@ TEST(DurableShardRestore, MembersThatAllJoinAgainAreAskedWhereTheyStand) {
   disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
   ExpectBusy(disk.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), 2);
   disk.now = disk.shard().NextDue();
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do({})), SizeIs(4)) << "two members, two segments";
+  EXPECT_THAT(AllSent<RequestFrame>(disk.Do({})), SizeIs(4)) << "two members, two segments";
   ExpectBusy(disk.Do({TestPull(0, 6, 2)}), 1);
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 0, 2)}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(1, 0, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
-  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 6u);
   disk.Do({TestSnapshot(0, 6, 2)});
-  EXPECT_THAT(AllOf<SendSnapshot>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
+  EXPECT_THAT(AllSent<SnapshotFrame>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
 }
 
 // A coordinator that was cut off from all of them, and knows of no finished round, hears a new
@@ -261,9 +261,9 @@ TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard)
   disk.Do(
       {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestPull(0, 6, 2), TestPull(5, 0, 2)});
   disk.now = decides_at;
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({}));
   ASSERT_FALSE(requests.empty());
-  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 6u);
   EXPECT_GT(disk.shard().NextDue(), disk.now);
   // Only joining members have come for segment 3, so they begin it anew.
@@ -285,9 +285,9 @@ TEST(DurableShardRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) 
   EXPECT_EQ(disk.shard().restoring_count(), 2u);
   disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(0, 1, 2), TestPull(0, 1, 3)});
   disk.now = decides_at;
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 1u);
 }
 
@@ -299,14 +299,14 @@ TEST(DurableShardRestore, WhoWasLostAMomentAgoIsWaitedFor) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(1, 21, 2)});
   disk.Do({MembershipChanged{Members(5, {0})}, TestPull(0, 20, 2), TestPull(0, 20, 3)});
-  EXPECT_TRUE(AllOf<RequestSnapshot>(disk.Do({})).empty());
+  EXPECT_TRUE(AllSent<RequestFrame>(disk.Do({})).empty());
   const absl::Time decides_at = disk.now + absl::Seconds(30);
   EXPECT_LE(disk.shard().NextDue(), decides_at);
   disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(1, 21, 2), TestPull(1, 20, 3)});
   disk.now = decides_at;
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.round, 21u);
 }
 
@@ -326,7 +326,7 @@ TEST(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
     for (uint32_t segment = 2; segment < 4; ++segment) disk.Do({TestPull(worker, 0, segment)});
   }
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
-  EXPECT_EQ(AllOf<SendMerged>(disk.PushAll({0, 1}, 0)).size(), 2u);
+  EXPECT_EQ(AllSent<MergedFrame>(disk.PushAll({0, 1}, 0)).size(), 2u);
 }
 
 TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
@@ -338,18 +338,18 @@ TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
     shard.Step(TestPull(0, 20, segment), kNow);
     shard.Step(TestPull(1, 21, segment), kNow);
   }
-  EXPECT_THAT(AllOf<RequestSnapshot>(shard.Commit(kNow)), SizeIs(2));
+  EXPECT_THAT(AllSent<RequestFrame>(shard.Commit(kNow)), SizeIs(2));
   shard.Step(TestSnapshot(1, 21, 2), kNow);
   shard.Step(TestSnapshot(1, 21, 3), kNow);
   shard.Step(TestFetch(0, 20, 2), kNow);
-  EXPECT_THAT(AllOf<SendSnapshot>(shard.Commit(kNow)), SizeIs(1));
+  EXPECT_THAT(AllSent<SnapshotFrame>(shard.Commit(kNow)), SizeIs(1));
   // A round later the snapshot and the last update suffice; two rounds later nothing does.
   for (uint32_t round = 21; round < 23; ++round) {
     shard.Step(TestPush(0, round, 2), kNow);
     shard.Step(TestPush(1, round, 2), kNow);
     shard.Step(TestFetch(0, 20, 2), kNow);
     const auto effects = shard.Commit(kNow);
-    EXPECT_THAT(AllOf<SendSnapshot>(effects), SizeIs(round == 21 ? 1 : 0)) << round;
+    EXPECT_THAT(AllSent<SnapshotFrame>(effects), SizeIs(round == 21 ? 1 : 0)) << round;
   }
 }
 
@@ -357,17 +357,17 @@ TEST(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}});
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
-  SnapshotArrived bad = TestSnapshot(requests[0].worker, 21, 2);
+  SnapshotArrived bad = TestSnapshot(requests[0].header.worker, 21, 2);
   bad.payload = Buffer(std::vector<std::byte>(30));
-  const auto again = AllOf<RequestSnapshot>(disk.Do({bad}));
+  const auto again = AllSent<RequestFrame>(disk.Do({bad}));
   ASSERT_THAT(again, SizeIs(1));
-  EXPECT_NE(again[0].worker, requests[0].worker);
-  disk.Do({TestSnapshot(requests[0].worker, 20, 2)});  // of another round than the request's
+  EXPECT_NE(again[0].header.worker, requests[0].header.worker);
+  disk.Do({TestSnapshot(requests[0].header.worker, 20, 2)});  // of another round than the request's
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kBusy));
   // A snapshot of the round counts from any member: the first one's comes late.
-  disk.Do({TestSnapshot(requests[0].worker, 21, 2)});
+  disk.Do({TestSnapshot(requests[0].header.worker, 21, 2)});
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kAccepted));
 }
 
@@ -376,13 +376,13 @@ TEST(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
   disk.now += absl::Hours(1);
-  for (const RequestSnapshot& request : AllOf<RequestSnapshot>(disk.Do({TestPull(0, 20, 2)}))) {
+  for (const auto& request : AllSent<RequestFrame>(disk.Do({TestPull(0, 20, 2)}))) {
     EXPECT_EQ(request.header.round, 0u) << "asked for its state";
   }
   EXPECT_THAT(Outcomes(disk.Do({TestPush(1, 21, 2)})), ElementsAre(Outcome::kBusy));
   const auto effects = disk.Do({TestPull(1, 21, 2)});
-  ASSERT_THAT(AllOf<RequestSnapshot>(effects), SizeIs(1));
-  EXPECT_EQ(AllOf<RequestSnapshot>(effects)[0].header.round, 21u);
+  ASSERT_THAT(AllSent<RequestFrame>(effects), SizeIs(1));
+  EXPECT_EQ(AllSent<RequestFrame>(effects)[0].header.round, 21u);
 }
 
 // Each waits for a segment that waits for the other one, and neither says anything of its own.
@@ -392,16 +392,16 @@ TEST(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2), TestPull(1, 20, 3)});
   EXPECT_EQ(disk.shard().NextDue(), disk.now + ReplicaRestore::kHearEvery);
   disk.now = disk.shard().NextDue();
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.segment, 2u);
   EXPECT_EQ(requests[0].header.round, 0u);
-  EXPECT_EQ(requests[1].worker, 0u);
+  EXPECT_EQ(requests[1].header.worker, 0u);
   EXPECT_EQ(requests[1].header.segment, 3u);
-  const auto states = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
+  const auto states = AllSent<RequestFrame>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
   ASSERT_THAT(states, SizeIs(2));
-  EXPECT_EQ(states[0].worker, 1u);
+  EXPECT_EQ(states[0].header.worker, 1u);
   EXPECT_EQ(states[0].header.round, 21u);
   disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(0, 21, 3)});
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
@@ -415,7 +415,7 @@ TEST(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
   disk.Do({MembershipChanged{Members(4, {0})}});
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
   EXPECT_GT(disk.shard().restoring_count(), 0u);
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(0, 1, 2)}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(0, 1, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].header.round, 1u);
 }
@@ -431,13 +431,13 @@ TEST(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
   ExpectBusy(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), 2);
   EXPECT_EQ(disk.shard().restoring_count(), 2u);
   disk.now += ReplicaRestore::kHearEvery;
-  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  const auto requests = AllSent<RequestFrame>(disk.Do({}));
   ASSERT_THAT(requests, SizeIs(2)) << "it was not heard of either segment";
   EXPECT_EQ(requests[0].header.round, 0u);
   EXPECT_EQ(requests[0].header.epoch, 4u);
   PullArrived position = TestPull(0, 1, 2);
   position.header.epoch = requests[0].header.epoch;
-  const auto states = AllOf<RequestSnapshot>(disk.Do({position}));
+  const auto states = AllSent<RequestFrame>(disk.Do({position}));
   ASSERT_THAT(states, SizeIs(1));
   EXPECT_EQ(states[0].header.round, 1u);
 }
@@ -446,7 +446,7 @@ TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
+  EXPECT_THAT(AllSent<RequestFrame>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
 }
 
 TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
@@ -459,7 +459,7 @@ TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
   for (uint32_t segment = 2; segment < 4; ++segment) {
     for (const uint32_t worker : {0u, 1u}) events.push_back(TestPull(worker, 21, segment));
   }
-  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do(events)), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(disk.Do(events)), IsEmpty());
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
   EXPECT_EQ(disk.shard().state().open_round, 21u);
 }

@@ -171,7 +171,7 @@ TEST_F(ShardCoreTest, AWorkerWithoutAHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   EXPECT_THAT(Send(), IsEmpty()) << "it is asked once in kHelloPatience";
   CommitAndSend();
   EXPECT_EQ(core_->links()[0].frames_waiting, 2u);
-  EXPECT_EQ(core_->NextDue(), now_ + ShardCore::kHelloPatience);
+  EXPECT_EQ(core_->NextDue(), now_ + MemberLinks::kHelloPatience);
   Hello("a", 0, 0);
   EXPECT_EQ(core_->links()[0].frames_waiting, 0u);
 }
@@ -180,7 +180,7 @@ TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
   SetMembers({0});
   Push("a", 0, 0, 2);
   CommitAndSend();
-  now_ += ShardCore::kHelloPatience;
+  now_ += MemberLinks::kHelloPatience;
   EXPECT_THAT(Send(), ElementsAre("a merged 2"));
   Take("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a request", "a merged 2"));
@@ -224,9 +224,9 @@ TEST_F(ShardCoreTest, AnUpdateWaitsForAFullQueueAndAnAnswerDoesNot) {
   EXPECT_THAT(CommitAndSend(), IsEmpty());
   EXPECT_EQ(core_->unsent_count(), 1u);
   stuck_ = {};
-  EXPECT_EQ(core_->NextDue(), now_ + ShardCore::kRetryInterval);
+  EXPECT_EQ(core_->NextDue(), now_ + Outbox::kRetryInterval);
   EXPECT_THAT(Send(), IsEmpty());
-  now_ += ShardCore::kRetryInterval;
+  now_ += Outbox::kRetryInterval;
   EXPECT_THAT(Send(), ElementsAre("a merged 2"));
 }
 
@@ -293,7 +293,7 @@ TEST_F(ShardCoreTest, AMemberOfWhomAPushIsOfNoUseIsNamedForAWhile) {
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer"));
   EXPECT_EQ(std::get<AnswerFrame>(sent_.back()).outcome, Outcome::kRejected);
   EXPECT_THAT(core_->Report(1, now_).complaint, HasSubstr("rejected push of worker 0"));
-  EXPECT_EQ(core_->Report(1, now_ + ShardCore::kComplaintLife).complaint, "");
+  EXPECT_EQ(core_->Report(1, now_ + ShardNotices::kComplaintLife).complaint, "");
 }
 
 TEST_F(ShardCoreTest, WithoutAFolderEachFrameIsCommittedAlone) {

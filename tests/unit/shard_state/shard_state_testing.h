@@ -16,6 +16,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/snapshot_payload.h"
 #include "server/shard_state/durable_shard.h"
+#include "tests/support/sent_frame.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/unit/shard/shard_testing.h"
 
@@ -95,18 +96,10 @@ inline SnapshotArrived TestSnapshot(uint32_t worker, uint32_t round, uint32_t se
   return {TestHeader<SnapshotFrame>(worker, round, segment), EncodeSnapshotPayload(arrays)};
 }
 
-template <typename T>
-std::vector<T> AllOf(const std::vector<ShardEffect>& effects) {
-  std::vector<T> found;
-  for (const ShardEffect& effect : effects) {
-    if (const auto* each = std::get_if<T>(&effect.what)) found.push_back(*each);
-  }
-  return found;
-}
 // The outcomes of the answers, in order.
 inline std::vector<Outcome> Outcomes(const std::vector<ShardEffect>& effects) {
   std::vector<Outcome> outcomes;
-  for (const AnswerPush& answer : AllOf<AnswerPush>(effects)) {
+  for (const auto& answer : AllSent<AnswerFrame>(effects)) {
     outcomes.push_back(answer.header.outcome);
   }
   return outcomes;
@@ -182,8 +175,9 @@ class ShardOnDisk {
   // Answers requests like an honest member, and hash checks like the coordinator.
   void AnswerRequests(const std::vector<ShardEffect>& effects) {
     std::vector<ShardEvent> events;
-    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
-      events.push_back(TestSnapshot(request.worker, request.header.round, request.header.segment));
+    for (const auto& request : AllSent<RequestFrame>(effects)) {
+      events.push_back(
+          TestSnapshot(request.header.worker, request.header.round, request.header.segment));
     }
     Do(events);
     HashChecksArrived hash_checks;

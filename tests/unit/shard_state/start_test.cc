@@ -39,10 +39,10 @@ class Start : public ::testing::Test {
   // The snapshot requests for the start: "segment of worker".
   static std::vector<std::string> StartRequests(const std::vector<ShardEffect>& effects) {
     std::vector<std::string> asked;
-    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+    for (const auto& request : AllSent<RequestFrame>(effects)) {
       if (request.header.round != kRoundNever) continue;
       asked.push_back(std::to_string(request.header.segment) + " of " +
-                      std::to_string(request.worker));
+                      std::to_string(request.header.worker));
     }
     return asked;
   }
@@ -123,7 +123,7 @@ TEST_F(Start, IsKeptOverARestartAndWhileOldLogGoes) {
   EXPECT_TRUE(IsKept(3));
   EXPECT_THAT(StartRequests(Begin(OneOfTwo(2))), IsEmpty());
   // The way from there is no longer in the log: a worker that has nothing gets a model.
-  const auto sent = AllOf<SendSnapshot>(FetchAll(2));
+  const auto sent = AllSent<SnapshotFrame>(FetchAll(2));
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_GT(sent[0].header.round, 0u);
 }
@@ -133,7 +133,7 @@ TEST_F(Start, IsToldToWhoHasNothing) {
   EXPECT_THAT(Outcomes(FetchAll(2)), ElementsAre(Outcome::kBusy)) << "it may come";
   Give(2);
   disk_.PushAll({0}, 0);
-  const auto sent = AllOf<SendSnapshot>(FetchAll(2));
+  const auto sent = AllSent<SnapshotFrame>(FetchAll(2));
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].worker, 1u);
   EXPECT_EQ(sent[0].header.round, 0u);
@@ -158,19 +158,19 @@ TEST_F(Start, ThatIsDamagedIsAskedForAgain) {
 TEST_F(Start, ThatNobodyHasIsSaidToBeLost) {
   Membership others = Members(1, {1});
   others.members[0].other_start = true;
-  EXPECT_THAT(AllOf<RequestSnapshot>(Begin(others)), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(Begin(others)), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(), Contains(HasSubstr("no member has it now")));
 }
 
 TEST_F(Start, IsNothingThatASeedsRunKeeps) {
   disk_.options.keeps_start = false;
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<RequestSnapshot>(Begin(OneOfTwo())), IsEmpty());
+  EXPECT_THAT(AllSent<RequestFrame>(Begin(OneOfTwo())), IsEmpty());
   disk_.Do({TestSnapshot(0, 0, 2)});
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   const auto effects = FetchAll(2);
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kRejected));
-  EXPECT_THAT(AllOf<AnswerPush>(effects)[0].reason, HasSubstr("keeps no snapshot yet"));
+  EXPECT_THAT(AllSent<AnswerFrame>(effects)[0].reason(), HasSubstr("keeps no snapshot yet"));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "common/link/link.h"
 #include "kernels/ops.h"
 #include "server/shard/aggregator.h"
+#include "tests/support/sent_frame.h"
 #include "worker/sync/pipeline.h"
 #include "worker/sync/send_order.h"
 
@@ -108,7 +109,7 @@ class TestShard {
             pull != nullptr
                 ? AggregatorEvent(PullArrived{*pull})
                 : AggregatorEvent(PushArrived{std::get<PushFrame>(header), arrived.frame.payload});
-        for (const AggregatorEffect& effect : aggregator_.Step(event, absl::Now())) Do(effect);
+        for (const ShardEffect& effect : aggregator_.Step(event, absl::Now())) Do(effect);
       }
     }
   }
@@ -131,14 +132,12 @@ class TestShard {
     EXPECT_TRUE(sent.ok() || absl::IsNotFound(sent)) << sent;
   }
 
-  void Do(const AggregatorEffect& effect) {
-    if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-      const auto* text = reinterpret_cast<const std::byte*>(answer->reason.data());
-      std::vector<std::byte> reason(text, text + answer->reason.size());
+  void Do(const ShardEffect& effect) {
+    if (const auto answer = SentIn<AnswerFrame>(effect)) {
       const PeerId& peer = routes_[{answer->header.worker, answer->header.segment}];
-      return Send(peer, answer->header, Buffer(std::move(reason)));
+      return Send(peer, answer->header, answer->payload);
     }
-    const auto* merged = std::get_if<SendMerged>(&effect);
+    const auto merged = SentIn<MergedFrame>(effect);
     if (merged == nullptr) return;
     for (const uint32_t worker : merged->workers) {
       const PeerId& peer = routes_[{worker, merged->header.segment}];

@@ -14,6 +14,7 @@
 #include "common/base/rng.h"
 #include "kernels/device_floats.h"
 #include "server/shard/aggregator.h"
+#include "tests/support/sent_frame.h"
 #include "worker/models/adamw.h"
 #include "worker/sync/pipeline.h"
 
@@ -119,11 +120,11 @@ class Mixed {
     for (auto& worker : workers_) {
       ASSERT_TRUE(worker->pipeline().BeginFragment(round, 0, kLearningRate).ok());
     }
-    std::vector<SendMerged> merged;
+    std::vector<SentFrame<MergedFrame>> merged;
     for (uint32_t i = 0; i < 2; ++i) Push(round, i, &merged);
     ASSERT_EQ(merged.size(), layout_.segments().size());
     for (auto& worker : workers_) {
-      for (const SendMerged& update : merged) {
+      for (const auto& update : merged) {
         const absl::Status applied =
             worker->pipeline().Apply(update.header.segment, update.payload);
         ASSERT_TRUE(applied.ok()) << applied;
@@ -138,7 +139,7 @@ class Mixed {
   }
 
  private:
-  void Push(uint32_t round, uint32_t from, std::vector<SendMerged>* merged) {
+  void Push(uint32_t round, uint32_t from, std::vector<SentFrame<MergedFrame>>* merged) {
     for (uint32_t segment = 0; segment < layout_.segments().size(); ++segment) {
       auto push = worker(from).pipeline().Encode(segment);
       ASSERT_TRUE(push.ok()) << push.status();
@@ -147,12 +148,12 @@ class Mixed {
       header.segment = segment;
       header.weight = from + 1;
       header.norm = push->norm;
-      for (AggregatorEffect& effect :
+      for (const ShardEffect& effect :
            aggregator_->Step(PushArrived{header, push->payload}, absl::UnixEpoch())) {
-        if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-          ASSERT_EQ(answer->header.outcome, Outcome::kAccepted) << answer->reason;
-        } else if (auto* sent = std::get_if<SendMerged>(&effect)) {
-          merged->push_back(std::move(*sent));
+        if (const auto answer = SentIn<AnswerFrame>(effect)) {
+          ASSERT_EQ(answer->header.outcome, Outcome::kAccepted) << answer->reason();
+        } else if (auto sent = SentIn<MergedFrame>(effect)) {
+          merged->push_back(*std::move(sent));
         }
       }
     }

@@ -115,7 +115,7 @@ class CatchingUp {
       }
       const absl::Status sent = cluster_->Send(rounds_, f, LearningRate(rounds_));
       ASSERT_TRUE(sent.ok()) << sent;
-      for (const SendMerged& merged : cluster_->merged()) {
+      for (const auto& merged : cluster_->merged()) {
         log_[{rounds_, merged.header.segment}] = merged.payload;
       }
       ASSERT_TRUE(cluster_->Apply().ok());
