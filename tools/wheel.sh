@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:-build/wheel}")
-size_max=$((20 << 20))
+size_max=$((25 << 20))
 # The same sources give the same bytes: ccache shows the compiler no path of a checkout.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 

@@ -64,11 +64,13 @@ complete=$(find "$cache" -mindepth 2 -maxdepth 2 -name complete 2>/dev/null | ta
 if [ -z "$complete" ]; then
   echo 'not tried: a training loop: no PyTorch was fetched yet (tests/python/run.sh)'
 else
-  touch "$root/dev/urandom"  # as in every container
-  mount --bind /dev/urandom "$root/dev/urandom"
-  mounted+=("$root/dev/urandom")
-  mount --bind "$(echo "${complete%/complete}"/lib/python3*/site-packages)" "$root/packages"
-  mounted+=("$root/packages")
+  touch "$root"/dev/{null,urandom}  # as in every container
+  packages=$(echo "${complete%/complete}"/lib/python3*/site-packages)
+  for one in /dev/null /dev/urandom "$packages"; do
+    at=$root${one/#$packages//packages}
+    mount --bind "$one" "$at"
+    mounted+=("$at")
+  done
   cp python/examples/{common,nanogpt}.py "$(state_folder loop)"
   loop="$interpreter $state/nanogpt.py --data $state/text --layers 1 --width 32 --context 32"
   check 'it runs a cluster of a training loop' run_in "$root" "$work/loop" "$commands/longwave" up --worker-command "$loop" \
