@@ -67,7 +67,7 @@ Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolde
 absl::Status Cluster::Start() {
   const absl::Time deadline = MonotonicNow() + kReadyTimeout;
   const std::string server = options_.binaries + "/longwave-server";
-  const std::string worker = options_.binaries + "/longwave-worker";
+  const std::string worker = options_.worker_binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
 
   Child* coordinator = nullptr;

@@ -26,7 +26,8 @@ struct Placement {
 };
 
 struct ClusterOptions {
-  std::string binaries;                // folder of longwave-server and longwave-worker
+  std::string binaries;                // folder of longwave-server
+  std::string worker_binaries;         // of longwave-worker; unused beside worker_command
   std::string listen = "127.0.0.1:0";  // of the coordinator
   // The users' worker command (ParseWorkerCommand); empty: longwave-worker.
   std::vector<std::string> worker_command;

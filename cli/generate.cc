@@ -11,7 +11,7 @@ namespace longwave {
 namespace {
 
 absl::StatusOr<std::vector<std::string>> CommandOf(const GenerateOptions& options) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, WorkerFolder());
   std::vector<std::string> command = {absl::StrCat(binaries, "/longwave-worker"),
                                       absl::StrCat("--generate=", options.folder),
                                       absl::StrCat("--length=", options.length),

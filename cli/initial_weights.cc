@@ -58,7 +58,7 @@ TemporaryFolder::~TemporaryFolder() {
 
 absl::StatusOr<std::string> MakeInitialWeights(const std::string& config_file,
                                                const std::string& folder) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, WorkerFolder());
   std::string file = folder + "/initial.safetensors";
   LONGWAVE_ASSIGN_OR_RETURN(
       const Ended ended, RunToEnd({binaries + "/longwave-worker", "--config", config_file, "--name",

@@ -95,7 +95,7 @@ Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::s
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
-      std::string binaries, std::vector<std::string> worker_command,
+      std::string binaries, std::string worker_binaries, std::vector<std::string> worker_command,
       const ClusterCredentials& credentials, Interrupts* interrupts)
       : config_(config),
         folder_(folder),
@@ -105,6 +105,7 @@ class Run {
         display_(Display::Create(options.plain)),
         workers_are_commands_(!worker_command.empty()),
         cluster_({.binaries = std::move(binaries),
+                  .worker_binaries = std::move(worker_binaries),
                   .listen = ListenAddress(config),
                   .worker_command = std::move(worker_command),
                   .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
@@ -356,8 +357,11 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
   std::vector<std::string> worker_command;
+  std::string worker_binaries;
   if (options.worker_command.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(worker_command, ParseWorkerCommand(*options.worker_command));
+  } else {
+    LONGWAVE_ASSIGN_OR_RETURN(worker_binaries, WorkerFolder());
   }
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
@@ -371,8 +375,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
       IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
   const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
   LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
-  Run run(options, config, folder, std::move(binaries), std::move(worker_command), credentials,
-          &interrupts);
+  Run run(options, config, folder, std::move(binaries), std::move(worker_binaries),
+          std::move(worker_command), credentials, &interrupts);
   RunEnd ended = {.summary = run.Execute(), .run_folder = folder.path(), .signal = run.signal()};
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.summary_file(), FormatSummaryJson(ended.summary)));
   return ended;

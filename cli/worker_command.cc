@@ -1,17 +1,10 @@
 #include "cli/worker_command.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
+#include "cli/programs/programs.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
@@ -52,25 +45,6 @@ absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view command) {
         "--worker-command: got an empty command, wanted one such as 'python train.py'");
   }
   return words;
-}
-
-bool IsProgram(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
-}
-
-// The program's path as a shell would find it; nullopt if there is none.
-std::optional<std::string> FindProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) {
-    if (IsProgram(name)) return name;
-    return std::nullopt;
-  }
-  const char* path = std::getenv("PATH");
-  for (absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
-    std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", name);
-    if (IsProgram(candidate)) return candidate;
-  }
-  return std::nullopt;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ option(LONGWAVE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 option(LONGWAVE_WERROR "Treat warnings in our code as errors" OFF)
 option(LONGWAVE_KERNELS_ONLY "Build the kernels and what stands below them, nothing else" OFF)
 option(LONGWAVE_TESTS "Build the tests" ON)
-option(LONGWAVE_TORCH "Build the worker and the command line, which need LibTorch" ON)
+option(LONGWAVE_TORCH "Build the worker, which needs LibTorch" ON)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

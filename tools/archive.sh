@@ -1,33 +1,28 @@
 #!/usr/bin/env bash
-# Makes a relocatable archive of a worker, or of a run's servers: the programs and the libraries that they need, but for the C
-# library and NVIDIA's driver, which are the machine's.
+# Makes a relocatable archive of a worker: longwave, longwave-worker and the libraries that they need, but for the C library and
+# NVIDIA's driver, which are the machine's.
 #
-#   tools/archive.sh worker|server PROGRAMS OUT [WHEEL]
+#   tools/archive.sh PROGRAMS OUT [WHEEL]
 #
-# worker: longwave, longwave-worker. server: longwave, longwave-server. PROGRAMS is the folder that has them, and this the
-# machine that they were built on (preset release-torch: the distribution's LibTorch wants libraries that may not be
-# given on, which is refused). WHEEL, of tools/wheel.sh, goes along with a worker under python/. OUT gets
-# longwave-PART-VERSION-ARCH.tar.gz. The same programs give the same bytes: times are those of SOURCE_DATE_EPOCH [the last
+# PROGRAMS is the folder that has them, and this the machine that they were built on (preset release-torch: the distribution's
+# LibTorch wants libraries that may not be given on, which is refused). WHEEL, of tools/wheel.sh, goes along under python/. OUT gets
+# longwave-worker-VERSION-ARCH.tar.gz. The same programs give the same bytes: times are those of SOURCE_DATE_EPOCH [the last
 # commit's], owners and order are fixed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-part=$1 programs=$2 out=$3 wheel=${4:-}
+programs=$1 out=$2 wheel=${3:-}
+names=(longwave longwave-worker)
 
 fail() { echo "archive: $1" >&2; exit 1; }
 for tool in patchelf ldd readelf strip tar gzip python3; do
   command -v "$tool" >/dev/null || fail "$tool is not installed; tools/setup.sh installs it"
 done
-case $part in
-  worker) names=(longwave longwave-worker) share=(configs/cloud/longwave-worker.service configs/cloud/longwave-worker.sbatch configs/cloud/cloud-init.yaml) ;;
-  server) names=(longwave longwave-server) share=(configs/cloud/longwave-coordinator.service configs/cloud/longwave-shard@.service configs/two-boxes.yaml) ;;
-  *) fail "got $part, wanted worker or server" ;;
-esac
 for program in "${names[@]}"; do
   [ -x "$programs/$program" ] || fail "no $program in $programs"
 done
 [ -z "$wheel" ] || [ -e "$wheel" ] || fail "no wheel $wheel; tools/wheel.sh makes one"
 version=$("$programs/longwave" --version | awk '{ print $2 }')
-name=longwave-$part-$version-$(uname -m)
+name=longwave-worker-$version-$(uname -m)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 
 work=$(mktemp -d)
@@ -72,7 +67,7 @@ chmod 755 "$root"/bin/* && chmod 644 "$root"/lib/*
 # The list of what is packed, with owners, licenses and the notices that these ask for; refuses what may not be given on.
 echo 'compiled in' >>"$work/taken"
 tools/sbom.py "$name" "$version" "$work/taken" "$root" "$root/share"
-cp "${share[@]}" "$root/share/"
+cp configs/cloud/longwave-worker.service configs/cloud/longwave-worker.sbatch configs/cloud/cloud-init.yaml "$root/share/"
 cp LICENSE NOTICE "$root/"
 if [ -n "$wheel" ]; then
   mkdir -p "$root/python"
@@ -83,27 +78,7 @@ fi
 
 # The newest version of the C library that anything in here asks for.
 glibc=$(readelf -V --wide "$root"/bin/* "$root"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
-wanted="a kernel of 5.3 or later and the GNU C library ${glibc#GLIBC_} or later"
-libraries="The other libraries are in \`lib/\`, their licenses in
-\`share/licenses/\`, a list of them in \`share/sbom.spdx.json\`."
-write_server() {
-  cat <<MARKDOWN
-# $name for Linux
-
-The coordinator and the shards of a Longwave run, and the command \`longwave\`. Unpack it anywhere; nothing has to be
-installed:
-
-    tar xzf $name.tar.gz
-    cp $name/share/two-boxes.yaml run.yaml    # then edit it
-    $name/bin/longwave-server --role=coordinator --config run.yaml --listen 0.0.0.0:7070 --run-dir run --state-dir state
-
-and a shard beside it, with a certificate that \`longwave certificate make\` gives it. \`share/\` has units of systemd for both,
-whose first lines say how they are used.
-
-Wanted of the machine: $wanted. $libraries
-MARKDOWN
-}
-write_worker() {
+{
   cat <<MARKDOWN
 # $name for Linux
 
@@ -115,8 +90,9 @@ A worker of a Longwave run, and the command \`longwave\`. Unpack it anywhere; no
 \`join\` redeems the token for a certificate and the run's configuration, checks the machine and trains.
 \`$name/bin/longwave doctor\` checks the machine alone. Where the run allows it, \`--device cpu\` does without a GPU.
 
-Wanted of the machine: $wanted, and NVIDIA's driver if
-it is to compute on a GPU. $libraries \`share/\` has a systemd unit, a
+Wanted of the machine: a kernel of 5.3 or later and the GNU C library ${glibc#GLIBC_} or later, and NVIDIA's driver if
+it is to compute on a GPU. The other libraries are in \`lib/\`, their licenses in
+\`share/licenses/\`, a list of them in \`share/sbom.spdx.json\`. \`share/\` has a systemd unit, a
 cloud-init example and a Slurm script, whose first lines say how they are used.
 MARKDOWN
   if [ -n "$wheel" ]; then
@@ -146,8 +122,7 @@ same version, $torch, and put its folder, or a link to it, beside \`bin\` under 
 \`longwave doctor\` says whether it is found.
 MARKDOWN
   fi
-}
-"write_$part" >"$root/README.md"
+} >"$root/README.md"
 
 mkdir -p "$out"
 find "$root" -type d -exec chmod 755 {} +

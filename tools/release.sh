@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Makes everything that would be published, into build/dist: archives of a worker and of the servers, the images (where
-# there is buildah), the charts, the Python wheel, the sources, a bill of materials of each that carries libraries, and SHA256SUMS.
+# Makes everything that would be published, into build/dist: the archive of a worker, the images (where there is buildah), the
+# charts, the Python wheel, the sources, a bill of materials of each that carries libraries, and SHA256SUMS.
 #
 #   tools/release.sh [--parts PART,…] [TAG]
 #
 # TAG is vVERSION, of the version that its sources have; without one it is a dry run of HEAD. What is not committed has no part
-# in it. PARTS: archives, wheel, charts, source, images [all]. The same commit gives the same bytes on a machine with the same
+# in it. PARTS: archive, wheel, charts, source, images [all]. The same commit gives the same bytes on a machine with the same
 # packages.
 #
 # LONGWAVE_SIGNING_KEY is a key of gpg's, for the provenance of the charts; without one they have none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "release: $1" >&2; exit 1; }
-parts=archives,wheel,charts,source,images
+parts=archive,wheel,charts,source,images
 if [ "${1:-}" = --parts ]; then parts=$2; shift 2; fi
 for part in ${parts//,/ }; do
-  [[ ,archives,wheel,charts,source,images, == *,$part,* ]] || fail "got part $part, wanted archives, wheel, charts, source or images"
+  [[ ,archive,wheel,charts,source,images, == *,$part,* ]] || fail "got part $part, wanted archive, wheel, charts, source or images"
 done
 makes() { [[ ,$parts, == *,$1,* ]]; }
 
@@ -26,7 +26,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 home=$PWD out=$PWD/build/dist tree=$PWD/build/dist-tree/longwave-$version
 
-builds() { makes archives || makes images; }
+builds() { makes archive || makes images; }
 if builds; then tools/setup.sh --torch --cuda; fi
 # A checkout of its own, with what this one has brought from elsewhere.
 rm -rf "$out" build/dist-tree
@@ -50,19 +50,17 @@ if builds; then
 fi
 programs=$tree/build/release-torch/bin
 if makes wheel; then
-  # As the preset release-torch: the library shows no path of a checkout, with ccache or without.
-  SKBUILD_CMAKE_BUILD_TYPE=Release tools/wheel.sh "$tree/build/wheel" \
+  # As the preset release-torch: what is compiled shows no path of a checkout, with ccache or without.
+  LONGWAVE_WERROR=OFF SKBUILD_CMAKE_BUILD_TYPE=Release tools/wheel.sh "$tree/build/wheel" \
     "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$tree/= -ffile-prefix-map=../= -fno-canonical-system-headers"
   cp build/wheel/longwave-*.whl build/wheel/*.spdx.json "$out/"
 fi
-if makes archives; then
-  for part in server worker; do
-    wheel=
-    if [ "$part" = worker ] && makes wheel; then wheel=$(ls build/wheel/longwave-*.whl); fi
-    tools/archive.sh "$part" "$programs" "$out" "$wheel"
-    name=longwave-$part-$version-$(uname -m)
-    tar -xOzf "$out/$name.tar.gz" "$name/share/sbom.spdx.json" >"$out/$name.spdx.json"
-  done
+if makes archive; then
+  wheel=
+  if makes wheel; then wheel=$(ls build/wheel/longwave-*.whl); fi
+  tools/archive.sh "$programs" "$out" "$wheel"
+  name=longwave-worker-$version-$(uname -m)
+  tar -xOzf "$out/$name.tar.gz" "$name/share/sbom.spdx.json" >"$out/$name.spdx.json"
 fi
 if makes charts; then
   tools/helm.sh

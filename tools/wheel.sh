@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A self-contained wheel of the Python package, in build/wheel: liblongwave.so and the distribution's libraries that it
-# needs, under unique names. torch is not in it.
+# A self-contained wheel of the Python package, in build/wheel: liblongwave.so, longwave, longwave-server and the distribution's
+# libraries that they need, under unique names. torch is not in it.
 #
 #   tools/wheel.sh [FOLDER [DEFINITION]]     FOLDER: the wheel's folder [build/wheel]; DEFINITION: of CMake, for the library
 #
@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:-build/wheel}")
-size_max=$((20 << 20))
+size_max=$((25 << 20))
 # The same sources give the same bytes: ccache shows the compiler no path of a checkout.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 
@@ -35,14 +35,15 @@ wheel() { "$environment/bin/wheel" "$@" >"$plain/log" || { cat "$plain/log" >&2;
 wheel unpack --dest "$plain/before" "$plain"/longwave-*.whl
 wheel unpack --dest "$plain/after" "$folder"/longwave-*.whl
 rm "$folder"/longwave-*.whl
-ldd "$plain"/before/*/longwave/liblongwave.so.1 >"$plain/needed"
+ldd "$plain"/before/*/longwave/liblongwave.so.1 "$plain"/before/*/longwave_programs/longwave{,-server} >"$plain/needed"
 unpacked=$(echo "$plain"/after/*)
-awk '$2 == "=>" { print $3 }' "$plain/needed" | while read -r path; do echo "$(basename "$(realpath "$path")") $path"; done >"$plain/files"
+awk '$2 == "=>" { print $3 }' "$plain/needed" | sort -u | while read -r path; do echo "$(basename "$(realpath "$path")") $path"; done >"$plain/files"
 for library in "$unpacked"/longwave.libs/*; do
   # auditwheel has put the file's sum into its name.
   awk -v to="$(basename "$library")" -v name="$(basename "$library" | sed -E 's/-[0-9a-f]{8}\././')" \
     '$1 == name { path = $2 } END { print to "\t" path }' "$plain/files"
 done >"$plain/taken"
+echo 'compiled in' >>"$plain/taken"
 information=$(echo "$unpacked"/*.dist-info)
 tools/sbom.py longwave "$(sed -n 's/^Version: //p' "$information/METADATA")" "$plain/taken" "$unpacked" "$information"
 cp LICENSE NOTICE "$information/licenses/"

@@ -73,8 +73,8 @@ std::string_view Name(Finding::Verdict verdict) {
 Finding CheckLibraries(const absl::StatusOr<WorkerReading>& worker) {
   if (worker.ok()) return {"libraries", kOk, "longwave-worker starts, LibTorch with it", ""};
   return {"libraries", kFailed, Message(worker.status()),
-          "unpack the whole archive, with longwave-worker beside longwave, and its LibTorch as "
-          "README.md beside them says"};
+          "unpack the whole archive of a worker, with longwave-worker beside longwave, and its "
+          "LibTorch as README.md beside them says"};
 }
 
 Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading>& worker,

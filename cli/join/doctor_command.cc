@@ -21,7 +21,9 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
                   .credentials = options.security,
                   .data = options.data,
                   .device = options.device};
-  LONGWAVE_ASSIGN_OR_RETURN(patient.binaries, OwnFolder());
+  // Without a worker anywhere, the check of its libraries fails.
+  const absl::StatusOr<std::string> found = WorkerFolder();
+  LONGWAVE_ASSIGN_OR_RETURN(patient.binaries, found.ok() ? found : OwnFolder());
   if (!options.state_dir.empty()) {
     const JoinedFolder folder(options.state_dir);
     patient.state_dir = folder.path();

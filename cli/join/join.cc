@@ -135,7 +135,7 @@ absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folde
 
 absl::Status Join(const JoinOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckCoordinatorAddress(options.address));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, WorkerFolder());
   const JoinedFolder folder = options.state_dir.empty() ? JoinedFolder::Default(options.address)
                                                         : JoinedFolder(options.state_dir);
   if (options.dry_run) return DryRun(options, folder, binaries);

@@ -7,18 +7,28 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/clock.h"
 #include "common/base/descriptor.h"
 #include "common/base/errors.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 namespace {
 
 constexpr size_t kOutputBytesMax = 64 << 10;
+constexpr char kWorker[] = "longwave-worker";
+
+bool IsProgram(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
 
 }  // namespace
 
@@ -35,6 +45,29 @@ absl::StatusOr<std::string> OwnFolder() {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Internal("cannot find this program's own folder by /proc/self/exe");
   return self.parent_path().string();
+}
+
+std::optional<std::string> FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    if (IsProgram(name)) return name;
+    return std::nullopt;
+  }
+  const char* path = std::getenv("PATH");
+  for (absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
+    std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", name);
+    if (IsProgram(candidate)) return candidate;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> WorkerFolder() {
+  LONGWAVE_ASSIGN_OR_RETURN(std::string own, OwnFolder());
+  if (IsProgram(absl::StrCat(own, "/", kWorker))) return own;
+  const std::optional<std::string> found = FindProgram(kWorker);
+  if (found) return std::filesystem::path(*found).parent_path().string();
+  return NotFound(
+      "got no longwave-worker beside this program or in PATH, wanted that of the worker's archive, "
+      "of its image or of `make programs`; the Python package brings none");
 }
 
 absl::Status Become(const std::vector<std::string>& command) {

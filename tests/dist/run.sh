@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The archives that tools/archive.sh makes of a build folder's programs, unpacked elsewhere and run where nothing is but the
+# The worker's archive that tools/archive.sh makes of a build folder's programs, unpacked elsewhere and run where nothing is but the
 # C library: in a root that has only that, or, without the right to make one, with an empty environment. And what may not be
 # packed is refused.
 #
 #   tests/dist/run.sh [build/bin]
 #
-# The worker's archive is of the preset release-torch, since the distribution's LibTorch may not be given on: where neither the
-# folder nor build/release-torch/bin was built with it, the servers' archive alone is tried, with the folder's worker.
+# It is of the preset release-torch, since the distribution's LibTorch may not be given on: where neither the folder nor
+# build/release-torch/bin was built with it, only what is refused is tried.
 # Ends with `N passed, N failed`; status 77 and a reason where it cannot be tried.
 # shellcheck disable=SC2016
 set -euo pipefail
@@ -19,14 +19,13 @@ for tool in patchelf readelf ldd strip cc; do command -v "$tool" >/dev/null || s
 for program in longwave longwave-server longwave-worker; do
   [ -x "$programs/$program" ] || skip "$programs has no $program"
 done
-parts=(server) workers=
+from=
 for folder in "$programs" build/release-torch/bin; do
   if ldd "$folder/longwave-worker" 2>/dev/null | grep -q '/\.torch/torch/lib/libtorch_cpu'; then
-    parts+=(worker) workers=$(realpath "$folder")
+    from=$(realpath "$folder")
     break
   fi
 done
-[ -n "$workers" ] || echo "not tried: the worker's archive: no build here is of the preset release-torch"
 
 work=$(mktemp -d)
 servers=()
@@ -47,11 +46,45 @@ has_one_version() {
 }
 check 'all that is published has one version' has_one_version
 
+name=longwave-worker-$version-$(uname -m)
+# Planted: a library that is not on the list, and one of the GPL's that is.
+echo 'int encode(void) { return 0; }' | cc -shared -fPIC -x c - -Wl,-soname,libx264.so.164 -o "$work/unlisted/libx264.so.164"
+echo 'int encode(void); int main(void) { return encode(); }' |
+  cc -x c - -o "$work/unlisted/longwave-worker" -L"$work/unlisted" -l:libx264.so.164 -Wl,-rpath,"$work/unlisted"
+cp "$programs/longwave" "$work/unlisted/"
+refuses() { # WANTED COMMAND…
+  local said status=0 wanted=$1
+  shift
+  said=$("$@" 2>&1) || status=$?
+  echo "$said"
+  [ $status != 0 ] && grep -qF "$wanted" <<<"$said"
+}
+refuses_unlisted() { refuses 'is not on the list' tools/archive.sh "$work/unlisted" "$work/first" && [ ! -e "$work/first/$name.tar.gz" ]; }
+refuses_gpl() {
+  printf 'libx264.so.164\t%s\n' "$work/unlisted/libx264.so.164" >"$work/taken"
+  echo "libx264.so.* $1" >"$work/list"
+  refuses "is under $1" tools/sbom.py planted 0 "$work/taken" "$work/unlisted" "$work" "$work/list"
+}
+refuses_nobodys() {
+  printf 'libzmq.so.5\t%s\n' "$work/unlisted/libx264.so.164" >"$work/taken"
+  refuses "is no package's" tools/sbom.py planted 0 "$work/taken" "$work/unlisted" "$work"
+}
+check 'a planted library that is not on the list is refused' refuses_unlisted
+check 'a planted library under the GPL is refused, whatever the list says' refuses_gpl GPL-2.0-or-later
+check 'and by choice of the GPL, too' refuses_gpl 'MIT OR GPL-2.0-only'
+check 'a planted library under a name of the list, of no package, is refused' refuses_nobodys
+
+if [ -z "$from" ]; then
+  echo 'not tried: the archive: no build here is of the preset release-torch'
+  sum_up
+  exit
+fi
+
 is_the_same_again() {
   # From another folder, at another time.
-  mkdir "$work/copies" && cp -L "$from"/longwave{,-server,-worker} "$work/copies/"
+  mkdir "$work/copies" && cp -L "$from"/longwave{,-worker} "$work/copies/"
   # A program of the preset release-torch finds LibTorch by a path relative to itself.
-  LD_LIBRARY_PATH=$PWD/.torch/torch/lib tools/archive.sh "$part" "$work/copies" "$work/second" && cmp "$archive" "$work/second/$name.tar.gz"
+  LD_LIBRARY_PATH=$PWD/.torch/torch/lib tools/archive.sh "$work/copies" "$work/second" && cmp "$archive" "$work/second/$name.tar.gz"
 }
 runpaths_are_relative() {
   local file paths
@@ -99,79 +132,40 @@ PYTHON
 megabytes() { du -sm --apparent-size "$@" | awk '{ sum += $1 } END { print sum }'; }
 # Of LibTorch 2.11 libtorch_cpu.so alone has 342 MB, without its symbols; the rest is ours to keep small.
 is_small() {
-  local torch=0
-  [ ! -e "$home/lib/libtorch_cpu.so" ] || torch=$(megabytes "$home/lib/libtorch_cpu.so")
+  local torch
+  torch=$(megabytes "$home/lib/libtorch_cpu.so")
   echo "$(megabytes "$home") MB, of them libtorch_cpu.so $torch MB"
   ((torch <= 360 && $(megabytes "$home") - torch <= 120))
 }
-for part in "${parts[@]}"; do
-  from=$programs
-  [ "$part" = server ] || from=$workers
-  name=longwave-$part-$version-$(uname -m) archive=$work/first/longwave-$part-$version-$(uname -m).tar.gz
-  home=$place/$name
-  echo "== $part"
-  tools/archive.sh "$part" "$from" "$work/first"
-  check 'the same programs give the same bytes' is_the_same_again
-  rm -rf "$work/second" "$work/copies"
-  tar -xzf "$archive" -C "$place"
-  rm "$archive"
-  check 'every program and library looks beside itself alone' runpaths_are_relative
-  check 'nothing is needed but the C library' needs_the_c_library_alone
-  check 'its bill of materials has each library, and none under the GPL' bill_holds
-  check 'it has at most 120 MB beside libtorch_cpu.so' is_small
-  check 'it has our own license' cmp LICENSE "$home/LICENSE"
-  check 'it has our notice' cmp NOTICE "$home/NOTICE"
-  check 'no text of it names the build' mentions_no_build
-done
-server=$place/longwave-server-$version-$(uname -m) home=$place/longwave-worker-$version-$(uname -m)
-check 'the server has a README, units and a configuration' ls "$server/README.md" "$server/share/longwave-coordinator.service" \
-  "$server/share/longwave-shard@.service" "$server/share/two-boxes.yaml"
-if [ -n "$workers" ]; then
-  check 'the worker has a README, a unit, an example and a script' ls "$home/README.md" "$home/share/longwave-worker.service" \
-    "$home/share/cloud-init.yaml" "$home/share/longwave-worker.sbatch"
-  a_wheel_goes_along() {
-    echo wheel >"$work/longwave-0-py3-none-any.whl"
-    tools/archive.sh worker "$workers" "$work/third" "$work/longwave-0-py3-none-any.whl" &&
-      tar -tzf "$work/third/$(basename "$home").tar.gz" >"$work/listed" &&
-      grep -qx "$(basename "$home")/python/longwave-0-py3-none-any.whl" "$work/listed" &&
-      grep -qx "$(basename "$home")/python/examples/gpt2_hf.py" "$work/listed" &&
-      tar -xOzf "$work/third/$(basename "$home").tar.gz" "$(basename "$home")/README.md" >"$work/read" &&
-      grep -q "pip install $(basename "$home")/python/longwave-0-py3-none-any.whl" "$work/read" &&
-      ! tools/archive.sh worker "$workers" "$work/third" "$work/nowhere.whl"
-  }
-  check 'a wheel goes along, with its examples' a_wheel_goes_along
-  rm -rf "$work/third"
-  nvidia_is_untouched() { local file; for file in libcudart.so.13 libcupti.so.13; do cmp "$home/lib/$file" ".torch/nvidia/cu13/lib/$file" || return 1; done; }
-  check "NVIDIA's libraries are as they were" nvidia_is_untouched
-fi
-
-# Planted: a library that is not on the list, and one of the GPL's that is.
-echo 'int encode(void) { return 0; }' | cc -shared -fPIC -x c - -Wl,-soname,libx264.so.164 -o "$work/unlisted/libx264.so.164"
-echo 'int encode(void); int main(void) { return encode(); }' |
-  cc -x c - -o "$work/unlisted/longwave-server" -L"$work/unlisted" -l:libx264.so.164 -Wl,-rpath,"$work/unlisted"
-cp "$programs/longwave" "$work/unlisted/"
-refuses() { # WANTED COMMAND…
-  local said status=0 wanted=$1
-  shift
-  said=$("$@" 2>&1) || status=$?
-  echo "$said"
-  [ $status != 0 ] && grep -qF "$wanted" <<<"$said"
+home=$place/$name archive=$work/first/$name.tar.gz
+tools/archive.sh "$from" "$work/first"
+check 'the same programs give the same bytes' is_the_same_again
+rm -rf "$work/second" "$work/copies"
+tar -xzf "$archive" -C "$place"
+rm "$archive"
+check 'every program and library looks beside itself alone' runpaths_are_relative
+check 'nothing is needed but the C library' needs_the_c_library_alone
+check 'its bill of materials has each library, and none under the GPL' bill_holds
+check 'it has at most 120 MB beside libtorch_cpu.so' is_small
+check 'it has our own license' cmp LICENSE "$home/LICENSE"
+check 'it has our notice' cmp NOTICE "$home/NOTICE"
+check 'no text of it names the build' mentions_no_build
+check 'it has a README, a unit, an example and a script' ls "$home/README.md" "$home/share/longwave-worker.service" \
+  "$home/share/cloud-init.yaml" "$home/share/longwave-worker.sbatch"
+a_wheel_goes_along() {
+  echo wheel >"$work/longwave-0-py3-none-any.whl"
+  tools/archive.sh "$from" "$work/third" "$work/longwave-0-py3-none-any.whl" &&
+    tar -tzf "$work/third/$name.tar.gz" >"$work/listed" &&
+    grep -qx "$name/python/longwave-0-py3-none-any.whl" "$work/listed" &&
+    grep -qx "$name/python/examples/gpt2_hf.py" "$work/listed" &&
+    tar -xOzf "$work/third/$name.tar.gz" "$name/README.md" >"$work/read" &&
+    grep -q "pip install $name/python/longwave-0-py3-none-any.whl" "$work/read" &&
+    ! tools/archive.sh "$from" "$work/third" "$work/nowhere.whl"
 }
-refuses_unlisted() { refuses 'is not on the list' tools/archive.sh server "$work/unlisted" "$work/first" && [ ! -e "$work/first/$name.tar.gz" ]; }
-refuses_gpl() {
-  printf 'libx264.so.164\t%s\n' "$work/unlisted/libx264.so.164" >"$work/taken"
-  echo "libx264.so.* $1" >"$work/list"
-  refuses "is under $1" tools/sbom.py planted 0 "$work/taken" "$work/unlisted" "$work" "$work/list"
-}
-refuses_nobodys() {
-  printf 'libzmq.so.5\t%s\n' "$work/unlisted/libx264.so.164" >"$work/taken"
-  refuses "is no package's" tools/sbom.py planted 0 "$work/taken" "$work/unlisted" "$work"
-}
-name=longwave-server-$version-$(uname -m)
-check 'a planted library that is not on the list is refused' refuses_unlisted
-check 'a planted library under the GPL is refused, whatever the list says' refuses_gpl GPL-2.0-or-later
-check 'and by choice of the GPL, too' refuses_gpl 'MIT OR GPL-2.0-only'
-check 'a planted library under a name of the list, of no package, is refused' refuses_nobodys
+check 'a wheel goes along, with its examples' a_wheel_goes_along
+rm -rf "$work/third"
+nvidia_is_untouched() { local file; for file in libcudart.so.13 libcupti.so.13; do cmp "$home/lib/$file" ".torch/nvidia/cu13/lib/$file" || return 1; done; }
+check "NVIDIA's libraries are as they were" nvidia_is_untouched
 
 # A root with the C library, and nothing else.
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
@@ -196,51 +190,38 @@ else
   echo 'with an empty environment (no right to make a root)'
 fi
 
-inside=$at/${server##*/}
+inside=$at/$name
 says_its_version() { [ "$(run "$inside/bin/longwave" --version)" = "$("$programs/longwave" --version)" ]; }
-check 'the longwave of the servers says its version' says_its_version
-if [ -n "$workers" ]; then
-  inside=$at/${home##*/}
-  doctor_is_content() { run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen"; }
-  doctor_finds_libraries() { run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen" --json | grep -q 'LibTorch with it'; }
-  # By the name under which the program asks for it, which is another with each build of LibTorch.
-  misses_a_library() {
-    local said status=0 library
-    library=$(readelf -d "$home/bin/longwave-worker" | sed -n 's/.*(NEEDED).*\[\(libc10\.so.*\)\]/\1/p')
-    [ -n "$library" ] && mv "$home/lib/$library" "$work/" || return 1
-    said=$(run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen") || status=$?
-    mv "$work/$library" "$home/lib/"
-    echo "$said"
-    [ $status = 1 ] && grep '^failed *libraries .*remedy: ' <<<"$said" | grep -qF "$library"
-  }
-  check 'the longwave of the worker says its version' says_its_version
-  check 'the doctor has nothing against the machine' doctor_is_content
-  check 'LibTorch loads' doctor_finds_libraries
-  check 'a library that is missing is named, with a remedy' misses_a_library
-fi
+doctor_is_content() { run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen"; }
+doctor_finds_libraries() { run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen" --json | grep -q 'LibTorch with it'; }
+# By the name under which the program asks for it, which is another with each build of LibTorch.
+misses_a_library() {
+  local said status=0 library
+  library=$(readelf -d "$home/bin/longwave-worker" | sed -n 's/.*(NEEDED).*\[\(libc10\.so.*\)\]/\1/p')
+  [ -n "$library" ] && mv "$home/lib/$library" "$work/" || return 1
+  said=$(run "$inside/bin/longwave" doctor --device cpu --state-dir "$seen") || status=$?
+  mv "$work/$library" "$home/lib/"
+  echo "$said"
+  [ $status = 1 ] && grep '^failed *libraries .*remedy: ' <<<"$said" | grep -qF "$library"
+}
+check 'its longwave says its version' says_its_version
+check 'the doctor has nothing against the machine' doctor_is_content
+check 'LibTorch loads' doctor_finds_libraries
+check 'a library that is missing is named, with a remedy' misses_a_library
 
-# A tiny run: its servers from their archive, its worker from its own, or from the build where there is none.
+# A tiny run, with the build's servers.
 tiny_run "$shared" "$seen"
-mkdir "$work/build" && tiny_run "$work/build" "$shared"
-serve="$at/${server##*/}/bin/longwave-server"
+mkdir "$work/build" && tiny_run "$work/build"
 mkfifo "$work/said"
-run "$serve" --role=coordinator --config "$seen/config.yaml" --listen 127.0.0.1:0 --exit-when-done \
+"$programs/longwave-server" --role=coordinator --config "$work/build/config.yaml" --listen 127.0.0.1:0 --exit-when-done \
   >"$work/said" 2>"$work/coordinator.log" &
 coordinator=$!
 servers+=("$coordinator")
 read -r _ address <"$work/said" || true
-run "$serve" --role=shard --shard=0 --config "$seen/config.yaml" --coordinator "$address" >"$work/shard.log" 2>&1 &
+"$programs/longwave-server" --role=shard --shard=0 --config "$work/build/config.yaml" --coordinator "$address" >"$work/shard.log" 2>&1 &
 servers+=($!)
-trains() {
-  if [ -n "$workers" ]; then
-    run "$at/${home##*/}/bin/longwave-worker" --config "$seen/config.yaml" --coordinator "$address" --name w --run-dir "$seen" \
-      --state-dir "$seen/state"
-  else
-    "$programs/longwave-worker" --config "$work/build/config.yaml" --coordinator "$address" --name w --run-dir "$shared" \
-      --state-dir "$shared/state"
-  fi
-}
-check 'the worker trains to the end of a run' trains
+check 'the worker trains to the end of a run' run "$inside/bin/longwave-worker" --config "$seen/config.yaml" --coordinator "$address" \
+  --name w --run-dir "$seen" --state-dir "$seen/state"
 check 'the coordinator ends with the run' wait "$coordinator"
 check 'the weights are there' test -s "$shared/model.safetensors"
 

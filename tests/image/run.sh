@@ -37,11 +37,6 @@ root_of() {
   echo "$container" >>"$work/containers"  # in a subshell of the script that cleans up
   "${buildah[@]}" mount "$container"
 }
-state_folder() {
-  mkdir -p "$work/$1"
-  tiny_run "$work/$1"
-  echo "$work/$1"
-}
 
 helm/images/build.sh --programs "$programs" --tag "$tag" | tee "$work/sizes"
 server=$(root_of server)
@@ -74,10 +69,7 @@ for part in server worker; do
   check "the $part's programs find their libraries" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave-$part --help
   check "the $part's image has the command" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave --version
 done
-# With a CUDA compiler, each program contains 25 MB of GPU kernels.
-server_mb=60
-if [[ $(readelf --sections --wide "$programs/longwave") == *nv_fatbin* ]]; then server_mb=90; fi
-check "the server takes at most $server_mb MB" at_most_mb server $server_mb
+check 'the server takes at most 60 MB' at_most_mb server 60
 check 'the worker takes at most 800 MB' at_most_mb worker 800
 check 'one that is larger would be noticed' is_larger server 9
 check 'nothing can be written but the state' refuses_to_write /state

@@ -26,15 +26,9 @@ if [ "$(cat "$environment/packages" 2>/dev/null)" != "$packages" ]; then
   (cd "$packages"/lib/python3*/site-packages && pwd) >"$site/packages.pth"
   echo "$packages" >"$environment/packages"
 fi
-# Tests the wheel that would be published; test_docs.py installs from the checkout, like users do. A wheel that is newer
-# than all that goes into it is not built again.
-wheel=$(ls build/python/wheel/longwave-*.whl 2>/dev/null || true)
-sources=(CMakeLists.txt cmake common kernels proto python server tools/wheel.sh tools/libraries.txt worker)
-if [ -z "$wheel" ] || [ -n "$(find "${sources[@]}" -type f -newer "$wheel" -print -quit)" ]; then
-  begin=$SECONDS
-  tools/wheel.sh build/python/wheel
-  echo "python: the wheel was built in $((SECONDS - begin)) s"
-fi
+# Tests the wheel that would be published; test_docs.py installs from the checkout, like users do.
+. tests/support/wheel.sh
+make_wheel
 "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \
   build/python/wheel/longwave-*.whl
 

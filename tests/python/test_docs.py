@@ -1,5 +1,5 @@
-"""The commands of docs/python.md, as they stand there. What they are tried with: the programs that are built already, an
-environment that has its packages already, shorter runs, and for two machines a network of one's own."""
+"""The commands of docs/python.md, as they stand there. What they are tried with: an environment that has its packages already,
+shorter runs, and for two machines a network of one's own."""
 
 import os
 import pathlib
@@ -9,13 +9,13 @@ import subprocess
 import sys
 import unittest
 
-from harness import BIN, Child
+from harness import Child
 from pages import blocks
 from workers import ROOT, WorkersTest
 
 DOCS = ROOT / "docs/python.md"
 FROM_DDP = ROOT / "docs/walks/from-ddp.md"
-STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "30")  # replaces the text's number: one round
+STEPS = "30"  # replaces the text's number: one round
 
 
 class Docs(WorkersTest):
@@ -24,19 +24,17 @@ class Docs(WorkersTest):
         self.home = self.root / "home"
         self.home.mkdir()
         self.place = self.root / "longwave"
-        (self.place / "build/bin").mkdir(parents=True)
+        self.place.mkdir()
         for name in ("python", "configs", "tools"):
             (self.place / name).symlink_to(ROOT / name)
-        for program in ("longwave-worker", "longwave", "longwave-server"):
-            shorter = {"longwave": '[ "$1" = up ] && set -- "$@" ', "longwave-server": 'set -- "$@" '}.get(program)
-            path = self.place / "build/bin" / program
-            path.write_text("#!/bin/sh\n" + (f"{shorter} --set run.steps=${{LONGWAVE_DOCS_STEPS:-{STEPS}}} --set train.warmup_steps=1\n" if shorter else "")
-                            + f'exec {BIN / program} "$@"\n', encoding="utf-8")
-            path.chmod(0o755)
         shutil.copy(self.text, self.home / "text.txt")
         caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
         self.environment = {**os.environ, "HOME": str(self.home), "CCACHE_DIR": os.environ.get(
             "CCACHE_DIR", str(caches / "ccache")), "TEXT": str(self.home / "text.txt"), "OMP_NUM_THREADS": "1"}
+
+    def shorter(self, block, number, shorter):
+        self.assertEqual(block.count(number), 1, block)
+        return block.replace(number, shorter)
 
     def shell(self, block, prefix=(), wanted=0, **environment):
         """Runs a block; returns its standard output."""
@@ -56,10 +54,10 @@ class Docs(WorkersTest):
         self.shell(install)
 
     def test_from_pip_install_to_two_workers_that_train_gpt2(self):
-        programs, environment, run, audit = blocks(DOCS, "Two workers on this machine")
-        self.assertEqual(programs, "make programs")
+        setup, environment, run, audit = blocks(DOCS, "Two workers on this machine")
+        self.assertEqual(setup, "tools/setup.sh")
         self.make_environment(*environment.splitlines())
-        said = self.shell(run)
+        said = self.shell(self.shorter(run, "run.steps=600", f"run.steps={STEPS} --set train.warmup_steps=1"))
         self.assertIn("longwave up: finished: " + STEPS + " steps", said)
         for worker in range(2):
             log = (self.place / f"runs/gpt2/logs/worker-{worker}.log").read_text(encoding="utf-8")
@@ -83,7 +81,7 @@ class Docs(WorkersTest):
             (self.place / name).write_text(program + "\n", encoding="utf-8")
         said = self.shell("env/bin/python -m torch.distributed.run --standalone --nproc-per-node 2 ddp.py")
         # A worker that comes late has to find the run still under way, also on a busy machine.
-        self.assertIn("longwave up: finished: 2000 steps", self.shell(run, LONGWAVE_DOCS_STEPS="2000"))
+        self.assertIn("longwave up: finished: 2000 steps", self.shell(self.shorter(run, "run.steps=200", "run.steps=2000")))
         said += "".join((self.place / f"runs/mine/logs/worker-{i}.log").read_text(encoding="utf-8") for i in range(2))
         # torchrun's two processes share a line now and then.
         losses = [float(loss) for loss in re.findall(r"loss (\d\.\d{4})", said)]
@@ -95,7 +93,7 @@ class Docs(WorkersTest):
         network = self.own_network("10.0.0.5")
         machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
         config, coordinate, serve, token, train = blocks(DOCS, "Two machines")
-        self.shell(config)
+        self.shell(self.shorter(config, "steps: 600, start: member}", f"steps: {STEPS}, start: member}}\ntrain: {{warmup_steps: 1}}"))
         self.spawn(network, coordinate).await_line("ready ")
         self.spawn(network, serve).await_line("ready ")
         (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])

@@ -17,6 +17,33 @@ c_library_root() {
   mkdir -p "$root"/{proc,sys,dev,tmp} "$root/var/lib/longwave"
 }
 
+# python_root ROOT WHEEL: the C library and Python, this machine's at its place, with the wheel. Its interpreter is $interpreter, and
+# what the wheel brings for PATH is in $commands; packages that are mounted at /packages are found.
+# shellcheck disable=SC2034
+python_root() {
+  local root=$1 python library_folder site library
+  read -r interpreter python library_folder site < <(python3 -c 'import os, sys, sysconfig
+print(sys.executable, os.path.realpath(sys.executable), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))')
+  mkdir -p "$root"/{lib,lib64,packages,etc} "$root$(dirname "$interpreter")" "$root$(dirname "$python")" "$root$library_folder"
+  c_library_root "$root" "$python"
+  cp -L "$python" "$root$python"
+  [ "$interpreter" = "$python" ] || ln -sf "$python" "$root$interpreter"
+  tar -C "$library_folder" --exclude site-packages --exclude test -cf - . | tar -xf - -C "$root$library_folder"
+  { ldd "$python"; find "$library_folder/lib-dynload" -name '*.so' -exec ldd {} \;; } | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    while read -r library; do
+      mkdir -p "$root$(dirname "$library")"
+      [ -e "$root$library" ] || cp -L "$library" "$root$library"
+    done
+  # Of C++, which every wheel may count on.
+  for library in libstdc++.so.6 libgcc_s.so.1; do
+    cp -L "$(ldconfig -p | awk -v name="$library" '$1 == name && !found { found = $NF } END { print found }')" "$root/lib/"
+  done
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps --no-index --target "$root$site" "$2"
+  echo /packages >"$root$site/packages.pth"
+  echo 'longwave:x:65532:65532::/var/lib/longwave:/bin/false' >"$root/etc/passwd"  # PyTorch asks for the user's name
+  commands=$site/bin
+}
+
 # run_in ROOT STATE COMMAND…: as an image's user, 65532, without capabilities, its root read-only; STATE is what may be written,
 # as /var/lib/longwave, beside /tmp.
 run_in() {
@@ -47,6 +74,30 @@ YAML
   [ "$(id -u)" != 0 ] || chown -R 65532:65532 "$1"
 }
 
+state=/var/lib/longwave
+# shellcheck disable=SC2154
+state_folder() { mkdir -p "$work/$1" && tiny_run "$work/$1" && echo "$work/$1"; }
+
+# serve WHAT ROOT FOLDER WORKER…: tiny_run with coordinator and shard from the programs in FOLDER of the root, and with the worker's
+# command, whose ADDRESS is the coordinator's. Their folders are $work/WHAT/coordinator and $work/WHAT/shard; the processes go to $servers.
+# shellcheck disable=SC2154
+serve() {
+  local what=$1 root=$2 serve=$3/longwave-server coordinator address
+  shift 3
+  rm -f "$work/said" && mkfifo "$work/said"
+  run_in "$root" "$(state_folder "$what/coordinator")" "$serve" --role=coordinator --config $state/config.yaml --listen 127.0.0.1:0 \
+    --run-dir $state --state-dir $state/state --exit-when-done >"$work/said" 2>"$work/$what/coordinator.log" &
+  coordinator=$!
+  servers+=("$coordinator")
+  read -r _ address <"$work/said" || true
+  run_in "$root" "$(state_folder "$what/shard")" "$serve" --role=shard --shard=0 --config $state/config.yaml \
+    --state-dir $state/state --coordinator "$address" >"$work/$what/shard.log" 2>&1 &
+  servers+=($!)
+  check "$what: a worker trains to the end" "${@//ADDRESS/$address}"
+  # A worker that could not start leaves the coordinator waiting.
+  check "$what: the coordinator ends with the run" timeout 60 tail --pid "$coordinator" -f /dev/null
+  check "$what: all rounds were merged" grep -q '"round":2,.*"replicas_equal":true' "$work/$what/coordinator/metrics.jsonl"
+}
 # release_image DIST PART TAG: the image of a release's folder, in buildah's store as localhost/longwave-PART:TAG.
 release_image() {
   local archive name image

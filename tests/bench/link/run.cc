@@ -33,6 +33,7 @@ class LinkRunner {
       : options_(options),
         network_(*options.network),
         cluster_({.binaries = options.binaries,
+                  .worker_binaries = options.binaries,
                   .listen = absl::StrCat(
                       network_.Address(LinkNetwork::kCoordinator, LinkNetwork::kControl), ":0"),
                   .threads = options.config.train.threads,

@@ -45,6 +45,7 @@ class ClusterTest : public testing::Test {
 
   void Start(bool keep_state, std::vector<std::string> worker_command = {}) {
     cluster_ = std::make_unique<Cluster>(ClusterOptions{.binaries = root_,
+                                                        .worker_binaries = root_,
                                                         .worker_command = std::move(worker_command),
                                                         .keep_state = keep_state},
                                          &config_, &*folder_, -1);
