@@ -1,8 +1,16 @@
 #include "cli/generate.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cli/programs/programs.h"
+#include "cli/screen.h"
+#include "cli/text.h"
 #include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -38,12 +46,20 @@ int RunGenerate(const GenerateOptions& options) {
   return ExitStatus("longwave generate", Generate(options));
 }
 
-absl::StatusOr<std::vector<std::string>> SampleLines(const GenerateOptions& options,
-                                                     absl::Duration patience) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> command, CommandOf(options));
-  LONGWAVE_ASSIGN_OR_RETURN(const Ended ended, RunToEnd(command, patience));
-  if (!ended.well) return Unavailable(ended.output);
-  return std::vector<std::string>(absl::StrSplit(ended.output, '\n', absl::SkipEmpty()));
+void PrintSample(const std::string& run_folder) {
+  constexpr absl::Duration kPatience = absl::Seconds(30);
+  constexpr size_t kLinesMax = 8;
+  if (!std::filesystem::exists(run_folder + "/config.json")) return;
+  const auto command = CommandOf({.folder = run_folder});
+  if (!command.ok()) return;
+  const auto ended = RunToEnd(*command, kPatience);
+  if (!ended.ok() || !ended->well) return;
+  PrintLine(stdout, "");
+  PrintLine(stdout, absl::StrCat("a sample of the model (longwave generate ", run_folder, ")"));
+  const std::vector<std::string> lines = absl::StrSplit(ended->output, '\n', absl::SkipEmpty());
+  for (size_t i = 0; i < std::min(lines.size(), kLinesMax); ++i)
+    PrintLine(stdout, FitWidth(absl::StrCat("    ", lines[i]), StyleOf(stdout).width));
+  PrintLine(stdout, "");
 }
 
 }  // namespace longwave

@@ -3,10 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
 
 namespace longwave {
 
@@ -24,9 +20,9 @@ struct GenerateOptions {
 // Replaces this process by the worker that prints the text. Returns the exit status if that fails.
 int RunGenerate(const GenerateOptions& options);
 
-// The text with its prompt, in lines. Errors: Unavailable (not finished within `patience`).
-absl::StatusOr<std::vector<std::string>> SampleLines(const GenerateOptions& options,
-                                                     absl::Duration patience);
+// Prints a few lines of the text of a run's model. Prints nothing if the run has no GPT, or the
+// text takes too long.
+void PrintSample(const std::string& run_folder);
 
 }  // namespace longwave
 

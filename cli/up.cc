@@ -51,36 +51,17 @@ constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 constexpr absl::Duration kWritingTimeout = absl::Seconds(30);
 // The limit from there to the end of all processes.
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
-constexpr absl::Duration kSamplePatience = absl::Seconds(30);
 // For a person to read a line of the live view.
 constexpr absl::Duration kNoticeTime = absl::Seconds(5);
 
-// In a terminal, lines are broken between words.
-void Print(std::FILE* file, const std::string& line, Hue hue) {
+// Prints the command's last line. In a terminal it is broken between words.
+void PrintClosing(RunOutcome outcome, const std::string& line) {
+  std::FILE* const file = outcome == RunOutcome::kFailed ? stderr : stdout;
+  const Hue hue = outcome == RunOutcome::kFinished ? Hue::kGood
+                  : file == stderr                 ? Hue::kBad
+                                                   : Hue::kPlain;
   for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, 0))
     PrintPainted(file, part, hue);
-}
-
-Hue HueOf(RunOutcome outcome) {
-  if (outcome == RunOutcome::kFinished) return Hue::kGood;
-  return outcome == RunOutcome::kFailed ? Hue::kBad : Hue::kPlain;
-}
-
-// Prints a few lines of the model's text, unless that takes too long.
-void PrintSample(const Summary& summary, const std::string& run_folder) {
-  constexpr uint64_t kParametersMax = 30'000'000;
-  constexpr size_t kLinesMax = 8;
-  if (summary.outcome != RunOutcome::kFinished || summary.params > kParametersMax ||
-      !std::filesystem::exists(run_folder + "/config.json")) {
-    return;
-  }
-  const auto lines = SampleLines({.folder = run_folder}, kSamplePatience);
-  if (!lines.ok()) return;
-  PrintLine(stdout, "");
-  PrintLine(stdout, absl::StrCat("a sample of the model (longwave generate ", run_folder, ")"));
-  for (size_t i = 0; i < std::min(lines->size(), kLinesMax); ++i)
-    PrintLine(stdout, FitWidth(absl::StrCat("    ", (*lines)[i]), StyleOf(stdout).width));
-  PrintLine(stdout, "");
 }
 
 // The end of a run, before its figures are known.
@@ -393,9 +374,11 @@ int RunUp(const UpOptions& options) {
     return 1;
   }
   const auto& [summary, run_folder, signal] = *ended;
-  PrintSample(summary, run_folder);
+  constexpr uint64_t kSampledParametersMax = 30'000'000;  // of a larger model it takes too long
+  if (summary.outcome == RunOutcome::kFinished && summary.params <= kSampledParametersMax)
+    PrintSample(run_folder);
+  PrintClosing(summary.outcome, ClosingLine(summary, run_folder));
   const bool failed = summary.outcome == RunOutcome::kFailed;
-  Print(failed ? stderr : stdout, ClosingLine(summary, run_folder), HueOf(summary.outcome));
   if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
   if (summary.outcome == RunOutcome::kFinished) return 0;
   return signal && !failed ? 128 + *signal : 1;

@@ -6,8 +6,7 @@ Binding BindingOf(std::string_view name) {
   for (const std::string_view own :
        {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
         "data.path", "data.validation_path", "train.micro_batches", "train.activation_checkpoints",
-        "train.threads", "train.device", "train.autocast",
-        "sync.up.codec"}) {
+        "train.threads", "train.device", "train.autocast", "sync.up.codec"}) {
     if (name == own) return Binding::kNone;
   }
   if (name == "sync.up.k") return Binding::kEqualDrawn;

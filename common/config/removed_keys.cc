@@ -13,11 +13,16 @@ constexpr std::string_view kPythonTrainsIt =
     "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md";
 
 constexpr Removed kRemoved[] = {
-    {"model.kind", "resnet", kPythonTrainsIt}, {"model.kind", "vit", kPythonTrainsIt},
-    {"model.kind", "file", kPythonTrainsIt},   {"model.file", "", kPythonTrainsIt},
-    {"model.channels", "", kPythonTrainsIt},   {"model.image_size", "", kPythonTrainsIt},
-    {"model.classes", "", kPythonTrainsIt},    {"model.patch", "", kPythonTrainsIt},
-    {"data.kind", "images", kPythonTrainsIt},  {"data.crop", "", kPythonTrainsIt},
+    {"model.kind", "resnet", kPythonTrainsIt},
+    {"model.kind", "vit", kPythonTrainsIt},
+    {"model.kind", "file", kPythonTrainsIt},
+    {"model.file", "", kPythonTrainsIt},
+    {"model.channels", "", kPythonTrainsIt},
+    {"model.image_size", "", kPythonTrainsIt},
+    {"model.classes", "", kPythonTrainsIt},
+    {"model.patch", "", kPythonTrainsIt},
+    {"data.kind", "images", kPythonTrainsIt},
+    {"data.crop", "", kPythonTrainsIt},
     {"data.flip", "", kPythonTrainsIt},
     {"train.ranks", "",
      "run a Python loop under torchrun, docs/python.md#several-gpus-in-one-machine, or one "

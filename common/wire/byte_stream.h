@@ -22,7 +22,7 @@ constexpr uint64_t AlignedUp(uint64_t bytes) {
   return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
 }
 
-// What brings a part of this length to a multiple.
+// Zeros that bring a part of this length to a multiple.
 inline constexpr std::array<std::byte, kFileAlignment> kFilePadding = {};
 inline std::span<const std::byte> PaddingOf(uint64_t bytes) {
   return std::span(kFilePadding).first(AlignedUp(bytes) - bytes);

@@ -64,7 +64,7 @@ struct ContributionClipped {
 
 struct ShardEffect {
   std::variant<SendFrame, KeepRecord, AnswerFromDisk, ContributionClipped> what;
-  // Its cause, set by DurableShard: the number of the event, 0 for time, and the event's push, pull
+  // The cause, set by DurableShard: the number of the event, 0 for time, and the event's push, pull
   // or fetch.
   uint64_t event = 0;
   std::optional<FrameName> request = std::nullopt;

@@ -12,7 +12,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = (".h", ".cc", ".cu", ".cuh", ".c")
-# What every build reads.
+# Every build reads these.
 EVERYTHING = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "tools/setup.sh", "tests/CMakeLists.txt", "tests/support/precompiled.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a change must pass, on a machine that tools/setup.sh has prepared.
+"""The checks that a change must pass, on a machine that tools/setup.sh has prepared.
 
     tests/check/check.py change [--base REV] [--minutes 35]   what every change must pass, then the parts that the change can
                                                               affect, as far as the minutes reach; the rest is owed, and named

@@ -24,8 +24,8 @@ constexpr absl::Duration kStartPatience = absl::Hours(24 * 365);
 
 // For the sentence of ranks that are apart: one leaves while another trains, for example.
 std::string_view NameOf(NodeMessage::Meeting meeting) {
-  return EnumName(meeting, {"the run's beginning", "the end of a step", "a sync",
-                            "a checkpoint", "the end of a round", "its end"});
+  return EnumName(meeting, {"the run's beginning", "the end of a step", "a sync", "a checkpoint",
+                            "the end of a round", "its end"});
 }
 
 // The events that have come, after a wait for the first.

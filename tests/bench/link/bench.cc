@@ -40,7 +40,6 @@ constexpr double kTorchLostBy = 21;
 constexpr uint64_t kUnitsMax = 2000;
 constexpr double kTorchTimeoutSeconds = 120;  // and as long as its own traffic takes, twice
 
-
 void Say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);

@@ -15,13 +15,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint32_t kRounds = 6;
+constexpr uint32_t kReplayedRounds = 6;
 
 // A run of two workers, everything sent in fp32, of which a log and snapshots are kept.
 class ModelReplayTest : public testing::Test {
  protected:
   ModelReplayTest() : initial_(ParameterCount(manifest_), 0.5f) {
-    config_.run.steps = kRounds;
+    config_.run.steps = kReplayedRounds;
     config_.sync.inner_steps = 1;
     config_.sync.tiling = Tiling::kFlat;
     config_.sync.up = config_.sync.down = {Selection::kAll, ValueCodec::kFp32, 0};
@@ -31,7 +31,7 @@ class ModelReplayTest : public testing::Test {
         {.up = config_.sync.up, .down = config_.sync.down}, 2, initial_);
     EXPECT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = *std::move(cluster);
-    for (uint32_t round = 0; round < kRounds; ++round) Round(round);
+    for (uint32_t round = 0; round < kReplayedRounds; ++round) Round(round);
   }
 
   void Round(uint32_t round) {
@@ -97,7 +97,7 @@ class ModelReplayTest : public testing::Test {
 TEST_F(ModelReplayTest, MakesTheReplicasAgainFromTheBeginning) {
   const auto result = Replay(0, {3});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->rounds, kRounds);
+  EXPECT_EQ(result->rounds, kReplayedRounds);
   EXPECT_EQ(result->state_hash, CombineHashes(cluster_->pipeline(0).Hashes().value()));
   EXPECT_EQ(compared_, segments());
   EXPECT_THAT(problems_, IsEmpty());

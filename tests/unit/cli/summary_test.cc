@@ -17,7 +17,7 @@
 namespace longwave {
 namespace {
 
-RunConfig Config() {
+RunConfig FinishedConfig() {
   RunConfig config;
   config.run.preset = "longwave";
   config.run.workers = 2;
@@ -27,7 +27,7 @@ RunConfig Config() {
   return config;
 }
 
-RunStatus Status() {
+RunStatus FinishedStatus() {
   RunStatus status;
   status.parameters = 1000;
   status.members.resize(2);
@@ -48,16 +48,16 @@ RunStatus Status() {
 }
 
 TEST(Summary, CountsRoundsWithoutARecordToo) {
-  RunStatus status = Status();
+  RunStatus status = FinishedStatus();
   status.records[1].round = 59;  // all members skipped the rounds between
-  EXPECT_EQ(Summarize(Config(), status, RunOutcome::kFinished, "", 5).rounds, 60u);
+  EXPECT_EQ(Summarize(FinishedConfig(), status, RunOutcome::kFinished, "", 5).rounds, 60u);
   status.records.clear();
-  EXPECT_EQ(Summarize(Config(), status, RunOutcome::kStopped, "", 5).rounds, 0u);
+  EXPECT_EQ(Summarize(FinishedConfig(), status, RunOutcome::kStopped, "", 5).rounds, 0u);
 }
 
 TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {
-  const auto json = nlohmann::json::parse(
-      FormatSummaryJson(Summarize(Config(), Status(), RunOutcome::kFinished, "", 5)));
+  const auto json = nlohmann::json::parse(FormatSummaryJson(
+      Summarize(FinishedConfig(), FinishedStatus(), RunOutcome::kFinished, "", 5)));
   EXPECT_EQ(json["outcome"], "finished");
   EXPECT_EQ(json["preset"], "longwave");
   EXPECT_EQ(json["workers"], 2);
@@ -80,8 +80,8 @@ TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {
 }
 
 TEST(Summary, OfARunThatDidNothingIsStillJson) {
-  const auto json = nlohmann::json::parse(
-      FormatSummaryJson(Summarize(Config(), RunStatus(), RunOutcome::kFailed, "no \xff luck", 1)));
+  const auto json = nlohmann::json::parse(FormatSummaryJson(
+      Summarize(FinishedConfig(), RunStatus(), RunOutcome::kFailed, "no \xff luck", 1)));
   EXPECT_TRUE(json["val_loss"].is_null());
   EXPECT_EQ(json["replicas_equal"], false);
   EXPECT_EQ(json["outcome"], "failed");
@@ -97,19 +97,19 @@ TEST(Summary, AsJsonHasNothingThatATerminalObeys) {
 }
 
 TEST(Summary, FailsAFinishedRunWhoseReplicasDifferAgainstThePromise) {
-  RunStatus status = Status();
+  RunStatus status = FinishedStatus();
   status.replicas_equal = false;
   status.inequality = "round 1: worker-1 differs in segment 0";
-  const Summary failed = Summarize(Config(), status, RunOutcome::kFinished, "", 5);
+  const Summary failed = Summarize(FinishedConfig(), status, RunOutcome::kFinished, "", 5);
   EXPECT_EQ(failed.outcome, RunOutcome::kFailed);
   EXPECT_EQ(failed.failure, "replicas differ: round 1: worker-1 differs in segment 0");
-  RunConfig local = Config();
+  RunConfig local = FinishedConfig();
   local.sync.update = UpdateRule::kLocal;
   EXPECT_EQ(Summarize(local, status, RunOutcome::kFinished, "", 5).outcome, RunOutcome::kFinished);
 }
 
 TEST(StepsDone, IsTheSlowestLiveWorkers) {
-  RunStatus status = Status();
+  RunStatus status = FinishedStatus();
   status.records.clear();
   status.members[0].state.step = 7;
   EXPECT_EQ(StepsDone(status), 7u);
@@ -120,16 +120,16 @@ TEST(StepsDone, IsTheSlowestLiveWorkers) {
 }
 
 TEST(Summary, NamesWhoWasExpelled) {
-  RunStatus status = Status();
+  RunStatus status = FinishedStatus();
   status.members[1].member.name = "worker-1";
   status.members[1].state.phase = WorkerPhase::kExpelled;
-  const Summary summary = Summarize(Config(), status, RunOutcome::kFinished, "", 5);
+  const Summary summary = Summarize(FinishedConfig(), status, RunOutcome::kFinished, "", 5);
   EXPECT_EQ(summary.expelled, std::vector<std::string>{"worker-1"});
   EXPECT_THAT(FormatSummaryJson(summary), testing::HasSubstr("\"worker-1\""));
 }
 
 TEST(MergeStatus, AddsTheNewRecordsOnce) {
-  RunStatus status = Status();
+  RunStatus status = FinishedStatus();
   RunStatus newer;
   newer.records.resize(1);
   newer.records[0].step = 30;
@@ -150,11 +150,11 @@ class RunFolderTest : public testing::Test {
 TEST_F(RunFolderTest, IsNamedByPresetAndTime) {
   const absl::Time time =
       absl::FromCivil(absl::CivilSecond(2024, 3, 5, 6, 7, 8), absl::LocalTimeZone());
-  EXPECT_EQ(RunName(Config(), time), "longwave-20240305-060708");
+  EXPECT_EQ(RunName(FinishedConfig(), time), "longwave-20240305-060708");
 }
 
 TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
-  RunConfig config = Config();
+  RunConfig config = FinishedConfig();
   config.run.name = "x";
   std::filesystem::create_directories(root_ + "/x");
   ASSERT_TRUE(RunFolder::Create(root_, config, absl::Now()).ok());
@@ -166,7 +166,7 @@ TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
 }
 
 TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
-  RunConfig config = Config();
+  RunConfig config = FinishedConfig();
   config.run.name = "x";
   const std::string path = root_ + "/x", summary_file = path + "/summary.json";
   {
@@ -192,7 +192,7 @@ TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
 
 TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {
   std::ofstream(root_ + "/file") << "x";
-  const auto folder = RunFolder::Create(root_ + "/file", Config(), absl::Now());
+  const auto folder = RunFolder::Create(root_ + "/file", FinishedConfig(), absl::Now());
   EXPECT_EQ(folder.status().code(), absl::StatusCode::kUnavailable);
 }
 

@@ -15,9 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(RemovedKeys, SayWhatToUseInstead) {
-  for (const char* const key : {"model.file", "model.channels", "model.image_size", "model.classes",
-                                "model.patch", "data.crop", "data.flip", "train.ranks",
-                                "train.collectives"}) {
+  for (const char* const key :
+       {"model.file", "model.channels", "model.image_size", "model.classes", "model.patch",
+        "data.crop", "data.flip", "train.ranks", "train.collectives"}) {
     EXPECT_THAT(std::string(InsteadOfRemovedKey(key)), HasSubstr("docs/python.md")) << key;
     EXPECT_EQ(FindConfigKey(key), nullptr) << key;
   }

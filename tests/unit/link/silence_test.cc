@@ -15,7 +15,7 @@
 namespace longwave {
 namespace {
 
-constexpr int kDescriptorsMax = 1024;
+constexpr int kSilentDescriptorsMax = 1024;
 
 int OptionOf(int fd, int level, int name) {
   int value = -1;
@@ -25,7 +25,7 @@ int OptionOf(int fd, int level, int name) {
 
 // The process's own end of a connection at the local port; −1: none.
 int AcceptedAt(uint16_t port) {
-  for (int fd = 0; fd < kDescriptorsMax; ++fd) {
+  for (int fd = 0; fd < kSilentDescriptorsMax; ++fd) {
     sockaddr_in own{}, peer{};
     socklen_t own_size = sizeof own, peer_size = sizeof peer;
     if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&

@@ -27,7 +27,7 @@ std::unique_ptr<Authority> NewAuthority(const std::string& label) {
 }
 
 // Answers a joining worker only. The test sets the certificates that it shows and hands out.
-struct FakeCoordinator final : IdleCoordinator {
+struct FakeAdmission final : IdleCoordinator {
   std::string shown;                   // the answer to GetAuthority
   std::string handed_out;              // with the certificate
   const Authority* signing = nullptr;  // signs the certificate
@@ -73,7 +73,7 @@ class JoinRunTest : public ::testing::Test {
   const std::unique_ptr<Authority> own_ = NewAuthority("the run's");
   const std::unique_ptr<Authority> other_ = NewAuthority("somebody else's");
   Refusals refusals_;
-  FakeCoordinator coordinator_;
+  FakeAdmission coordinator_;
   std::unique_ptr<RpcServer> server_;
 };
 

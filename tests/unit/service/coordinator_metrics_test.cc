@@ -17,15 +17,15 @@ WorkerState After(uint64_t step, uint64_t tokens, double computing, double synci
           .seconds_syncing = syncing};
 }
 
-absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+absl::Time AtSecond(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
 TEST(WorkerPace, IsOfAWindowInWhichAStepWasMade) {
   WorkerPace pace;
-  pace.Take(After(10, 1000, 5, 1), At(0));
+  pace.Take(After(10, 1000, 5, 1), AtSecond(0));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(12, 1200, 5.5, 1), At(0.9));  // too early to say
+  pace.Take(After(12, 1200, 5.5, 1), AtSecond(0.9));  // too early to say
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(14, 1400, 7, 2), At(4));
+  pace.Take(After(14, 1400, 7, 2), AtSecond(4));
   ASSERT_TRUE(pace.figures().has_value());
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 100);
@@ -34,31 +34,31 @@ TEST(WorkerPace, IsOfAWindowInWhichAStepWasMade) {
 
 TEST(WorkerPace, KeepsTheLastWindowWhileNoStepIsMade) {
   WorkerPace pace;
-  pace.Take(After(0, 0, 0, 0), At(0));
-  pace.Take(After(2, 20, 1, 0), At(2));
-  pace.Take(After(2, 20, 1, 8), At(10));
+  pace.Take(After(0, 0, 0, 0), AtSecond(0));
+  pace.Take(After(2, 20, 1, 0), AtSecond(2));
+  pace.Take(After(2, 20, 1, 8), AtSecond(10));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 10);
-  pace.Take(After(4, 40, 2, 8), At(12));
+  pace.Take(After(4, 40, 2, 8), AtSecond(12));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 2);
 }
 
 TEST(WorkerPace, AnotherProcessBeginsAnew) {
   WorkerPace pace;
-  pace.Take(After(0, 0, 0, 0), At(0));
-  pace.Take(After(10, 100, 5, 5), At(10));
-  pace.Take(After(8, 80, 0.1, 0), At(20));
+  pace.Take(After(0, 0, 0, 0), AtSecond(0));
+  pace.Take(After(10, 100, 5, 5), AtSecond(10));
+  pace.Take(After(8, 80, 0.1, 0), AtSecond(20));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(10, 100, 1.1, 0), At(22));
+  pace.Take(After(10, 100, 1.1, 0), AtSecond(22));
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
 
 // The tokens that its folder counts were trained before, and not within its first window.
 TEST(WorkerPace, OfAProcessThatComesBackBeginsWithWhatItsFolderCounts) {
   WorkerPace pace;
-  pace.Take({}, At(0));
-  pace.Take(After(500, 50000, 250, 50), At(3));
+  pace.Take({}, AtSecond(0));
+  pace.Take(After(500, 50000, 250, 50), AtSecond(3));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(502, 50200, 251, 50), At(5));
+  pace.Take(After(502, 50200, 251, 50), AtSecond(5));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 100);
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
@@ -199,9 +199,9 @@ TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
   AddMember(0, 0, WorkerPhase::kLost);
   series_.Take(status_);
   series_.Take(status_);
-  series_.Heard({.worker = 1, .failure = "the loss is nan"}, At(0));
-  series_.Heard({.worker = 1, .failure = "the loss is nan"}, At(1));
-  series_.Heard({.worker = 2, .leaving = true}, At(0));
+  series_.Heard({.worker = 1, .failure = "the loss is nan"}, AtSecond(0));
+  series_.Heard({.worker = 1, .failure = "the loss is nan"}, AtSecond(1));
+  series_.Heard({.worker = 2, .leaving = true}, AtSecond(0));
   series_.Registered(Process(2), 3);  // another process
   series_.Expelled(3);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"new"}), 4);
@@ -223,9 +223,9 @@ TEST_F(CoordinatorMetricsTest, AProcessThatRegistersTwiceJoinsOnce) {
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 0);
   EXPECT_EQ(Value("longwave_coordinator_departures_total", {"replaced"}), 0);
   // The known figures of the worker stay.
-  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(0));
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, AtSecond(0));
   series_.Registered(Process(1), 0);
-  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, AtSecond(1));
   EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 1);
   // Registered again after a heartbeat timeout, the worker has returned and replaced no other.
   AddMember(0, 0, WorkerPhase::kLost);
@@ -242,27 +242,29 @@ TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
     return Value("longwave_coordinator_losses_not_finite_total", {loss});
   };
   for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(Process(1), worker);
-  series_.Heard({.worker = 0, .state = {.train_loss = 2}}, At(0));
+  series_.Heard({.worker = 0, .state = {.train_loss = 2}}, AtSecond(0));
   EXPECT_EQ(counted("training"), 0);
-  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
-  series_.Heard({.worker = 0, .state = {.train_loss = nan}, .failure = "the loss is nan"}, At(2));
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, AtSecond(1));
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}, .failure = "the loss is nan"},
+                AtSecond(2));
   EXPECT_EQ(counted("training"), 1);
   EXPECT_EQ(counted("validation"), 0);
-  series_.Heard({.worker = 1, .rounds = {{.validation_loss = -HUGE_VAL}}}, At(3));
-  series_.Heard({.worker = 2, .final = FinalReport{.validation_loss = nan}}, At(3));
-  series_.Heard({.worker = 3, .rounds = {{.validation_loss = 2}}, .final = FinalReport()}, At(3));
+  series_.Heard({.worker = 1, .rounds = {{.validation_loss = -HUGE_VAL}}}, AtSecond(3));
+  series_.Heard({.worker = 2, .final = FinalReport{.validation_loss = nan}}, AtSecond(3));
+  series_.Heard({.worker = 3, .rounds = {{.validation_loss = 2}}, .final = FinalReport()},
+                AtSecond(3));
   EXPECT_EQ(counted("training"), 1);
   EXPECT_EQ(counted("validation"), 2);
   // The next process counts separately.
   series_.Registered(Process(2), 0);
-  series_.Heard({.worker = 0, .state = {.train_loss = HUGE_VAL}}, At(4));
+  series_.Heard({.worker = 0, .state = {.train_loss = HUGE_VAL}}, AtSecond(4));
   EXPECT_EQ(counted("training"), 2);
 }
 
 // A caller could name any number, and the metrics would keep each.
 TEST_F(CoordinatorMetricsTest, AHeartbeatOfNobodyLeavesNothing) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  series_.Heard({.worker = 77, .state = {.train_loss = nan}}, At(0));
+  series_.Heard({.worker = 77, .state = {.train_loss = nan}}, AtSecond(0));
   EXPECT_EQ(Value("longwave_coordinator_heartbeats_total", {"worker"}), 1);
   EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 0);
 }

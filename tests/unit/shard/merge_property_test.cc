@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kSeed = 3;
 
-struct Sent {
+struct SentSum {
   uint64_t weight;
   PayloadLayout layout;
   std::vector<std::byte> payload;
@@ -43,10 +43,10 @@ float Value(Rng& rng, int kind, int power) {
   return static_cast<float>((rng.Uniform() - 0.5) * std::ldexp(1.0, power));
 }
 
-std::vector<Sent> Mix(const Layout& layout, const PayloadFormat& up, size_t count, Rng& rng) {
+std::vector<SentSum> Mix(const Layout& layout, const PayloadFormat& up, size_t count, Rng& rng) {
   const int weighing = static_cast<int>(rng.Below(4));
   const bool clipped = rng.Below(2) == 0;
-  std::vector<Sent> all;
+  std::vector<SentSum> all;
   for (size_t i = 0; i < count; ++i) {
     PayloadFormat format = up;
     // Each worker may have a codec of its own, and under topk a k.
@@ -72,9 +72,9 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-std::vector<Contribution> ContributionsOf(const std::vector<Sent>& all) {
+std::vector<Contribution> ContributionsOf(const std::vector<SentSum>& all) {
   std::vector<Contribution> contributions;
-  for (const Sent& sent : all) {
+  for (const SentSum& sent : all) {
     contributions.push_back({sent.weight, &sent.layout, sent.payload, sent.factor});
   }
   return contributions;
@@ -104,7 +104,7 @@ TEST(MergeProperty, IsItsReferenceWhateverOrderThreadsAndInstructions) {
       const MergeOptions options{kSeed, up, rhos[rng.Below(4)], down};
       const size_t counts[] = {1, 2, 3, 8, 17, 70};
       const bool large = layout.coefficient_count() > 100000;
-      std::vector<Sent> all = Mix(layout, up, counts[rng.Below(large ? 4 : 6)], rng);
+      std::vector<SentSum> all = Mix(layout, up, counts[rng.Below(large ? 4 : 6)], rng);
 
       Result wanted;
       wanted.residual.resize(layout.coefficient_count());
@@ -145,7 +145,7 @@ TEST(MergeProperty, OfEverythingSentDownIsItsReference) {
       const PayloadFormat up{trial % 2 ? Selection::kTopK : Selection::kAll,
                              static_cast<ValueCodec>(rng.Below(6)), 64};
       const MergeOptions options{kSeed, up, trial % 3 * 0.5, fp32};
-      const std::vector<Sent> all = Mix(layout, up, 1 + rng.Below(9), rng);
+      const std::vector<SentSum> all = Mix(layout, up, 1 + rng.Below(9), rng);
       const std::vector<Contribution> contributions = ContributionsOf(all);
       Merger merger(options, threads);
       const MergedSegment merged = merger.Merge(layout, 0, 5, contributions, {});
@@ -170,7 +170,7 @@ TEST(MergeProperty, MixedIntegerCodecsAreTheirReference) {
   const PayloadFormat down{Selection::kTopK, ValueCodec::kFp32, 64};
   const ValueCodec others[] = {ValueCodec::kInt8, ValueCodec::kInt4, ValueCodec::kInt2};
   for (int trial = 0; trial < 90; ++trial) {
-    std::vector<Sent> all;
+    std::vector<SentSum> all;
     for (uint64_t i = 0, count = 3 + rng.Below(30); i < count; ++i) {
       PayloadFormat format = up;
       if (i == 0 || rng.Below(4) == 0) format.codec = others[trial % 3];
@@ -201,7 +201,7 @@ TEST(MergeProperty, TheUnionsKIsTheSameWhateverOrderAndInstructions) {
                              static_cast<uint16_t>(1 + rng.Below(9))};
       const PayloadFormat down{Selection::kAll, static_cast<ValueCodec>(trial % 6), 0};
       const MergeOptions options{kSeed, up, trial % 5 * 0.25, down};
-      std::vector<Sent> all;
+      std::vector<SentSum> all;
       for (uint64_t i = 0, count = 1 + rng.Below(9); i < count; ++i) {
         // Few coefficients stand out, so that many choose the same.
         std::vector<float> dense(layout.coefficient_count());
@@ -250,7 +250,7 @@ TEST(MergeProperty, ManyContributionsKeepEveryTypeOfShares) {
   const PayloadFormat up{Selection::kTopK, ValueCodec::kSign, 16};
   Rng rng(31);
   for (const uint64_t spread : {uint64_t{1}, uint64_t{50}, uint64_t{1} << 20, kWeightMax}) {
-    std::vector<Sent> all;
+    std::vector<SentSum> all;
     for (int i = 0; i < 200; ++i) {
       std::vector<float> dense(layout.coefficient_count());
       for (float& v : dense) v = Value(rng, 2, 0);

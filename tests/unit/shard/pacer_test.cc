@@ -35,19 +35,19 @@ bool SendNext(Pacer& pacer, absl::Time now) {
 }
 
 // A frame from the pacer: its time and receiver.
-struct Sent {
+struct PacedFrame {
   absl::Duration at;
   uint32_t worker;
   uint32_t round;
   uint32_t segment;
-  bool operator==(const Sent&) const = default;
+  bool operator==(const PacedFrame&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Sent& sent) {
+std::ostream& operator<<(std::ostream& out, const PacedFrame& sent) {
   return out << absl::FormatDuration(sent.at) << " worker " << sent.worker << " round "
              << sent.round << " segment " << sent.segment;
 }
-std::vector<Sent> Drain(Pacer& pacer) {
-  std::vector<Sent> sent;
+std::vector<PacedFrame> Drain(Pacer& pacer) {
+  std::vector<PacedFrame> sent;
   while (pacer.NextDue() < absl::InfiniteFuture()) {
     const absl::Time now = pacer.NextDue();
     while (const std::optional<SendFrame> due = pacer.Pop(now)) {
@@ -80,9 +80,9 @@ TEST(Pacer, FramesLeaveInOrderAtTheRate) {
   EXPECT_EQ(pacer.WaitingFor(1).frames, 3u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 3 * kFrameBytes);
   EXPECT_FALSE(pacer.Pop(kStart).has_value());
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 0, 9},
-                                             {absl::Milliseconds(200), 1, 0, 4},
-                                             {absl::Milliseconds(300), 1, 0, 6}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(100), 1, 0, 9},
+                                                   {absl::Milliseconds(200), 1, 0, 4},
+                                                   {absl::Milliseconds(300), 1, 0, 6}}));
   EXPECT_EQ(pacer.WaitingFor(1).frames, 0u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 0u);
 }
@@ -106,13 +106,13 @@ TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
     EXPECT_TRUE(Send(pacer, 3, Merged(0, i), kStart));
   }
   // Two and three frames went at once.
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(50), 2, 0, 3},
-                                             {absl::Milliseconds(100), 1, 0, 2},
-                                             {absl::Milliseconds(100), 2, 0, 4},
-                                             {absl::Milliseconds(150), 2, 0, 5},
-                                             {absl::Milliseconds(200), 1, 0, 3},
-                                             {absl::Milliseconds(300), 1, 0, 4},
-                                             {absl::Milliseconds(400), 1, 0, 5}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(50), 2, 0, 3},
+                                                   {absl::Milliseconds(100), 1, 0, 2},
+                                                   {absl::Milliseconds(100), 2, 0, 4},
+                                                   {absl::Milliseconds(150), 2, 0, 5},
+                                                   {absl::Milliseconds(200), 1, 0, 3},
+                                                   {absl::Milliseconds(300), 1, 0, 4},
+                                                   {absl::Milliseconds(400), 1, 0, 5}}));
 }
 
 TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
@@ -130,8 +130,8 @@ TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
   using Dropped = std::pair<uint32_t, uint32_t>;
   EXPECT_EQ(pacer.TakeDropped(), (std::vector{Dropped(1, 5), Dropped(1, 6)})) << "3/5 and 2/6";
   EXPECT_TRUE(pacer.TakeDropped().empty());
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 4, 5},
-                                             {absl::Milliseconds(200), 1, 3, 6}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(100), 1, 4, 5},
+                                                   {absl::Milliseconds(200), 1, 3, 6}}));
 }
 
 TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
@@ -188,8 +188,8 @@ TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   pacer.PutBack(1, *again, later + absl::Seconds(1));  // still stuck
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
   EXPECT_FALSE(pacer.Pop(later).has_value());
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(1100), 1, 2, 3},
-                                             {absl::Milliseconds(1100), 1, 2, 4}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(1100), 1, 2, 3},
+                                                   {absl::Milliseconds(1100), 1, 2, 4}}));
   EXPECT_TRUE(Send(pacer, 1, Merged(2, 5), later + absl::Seconds(1)));
 }
 
@@ -199,7 +199,7 @@ TEST(Pacer, WhatCouldNotBeSentGivesWayToANewerRound) {
   pacer.PutBack(1, Merged(2, 3), later);
   EXPECT_FALSE(Send(pacer, 1, Merged(3, 3), kStart));
   pacer.PutBack(1, Merged(2, 3), later);
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 3, 3}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(100), 1, 3, 3}}));
 }
 
 TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
@@ -219,9 +219,9 @@ TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
     pacer.PutBack(1, *due, now + absl::Milliseconds(10));
   }
   // Then all goes as if nothing had been tried: the burst, an empty bucket, a frame's time.
-  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(200), 1, 0, 0},
-                                             {absl::Milliseconds(200), 1, 0, 1},
-                                             {absl::Milliseconds(300), 1, 0, 2}}));
+  EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(200), 1, 0, 0},
+                                                   {absl::Milliseconds(200), 1, 0, 1},
+                                                   {absl::Milliseconds(300), 1, 0, 2}}));
 }
 
 TEST(Pacer, WhatGoesToNobodyCostsNothing) {
@@ -256,7 +256,7 @@ TEST(Pacer, WhatWasAskedForWaitsEachOnItsOwn) {
   EXPECT_FALSE(pacer.Admit(3, Merged(10, 1, SendCause::kRequested), kStart));  // waits already
   EXPECT_EQ(pacer.WaitingFor(3).frames, 5u);
   std::vector<uint32_t> rounds;
-  for (const Sent& sent : Drain(pacer)) rounds.push_back(sent.round);
+  for (const PacedFrame& sent : Drain(pacer)) rounds.push_back(sent.round);
   EXPECT_EQ(rounds, (std::vector<uint32_t>{9, 0, 1, 2, 10}));
 }
 
@@ -295,12 +295,12 @@ TEST(Pacer, NothingGoesBeforeARateIsNamedOrTheWaitForOneIsOver) {
   EXPECT_FALSE(SendNext(pacer, kStart));
   EXPECT_EQ(pacer.WaitingFor(1).frames, 0u);
   EXPECT_EQ(pacer.WaitingFor(2).frames, 1u);
-  const std::vector<Sent> rest = Drain(pacer);
+  const std::vector<PacedFrame> rest = Drain(pacer);
   ASSERT_EQ(rest.size(), 3u);
   EXPECT_EQ(rest[0].worker, 2u);
   EXPECT_NEAR(absl::ToDoubleMilliseconds(rest[0].at), 100, 1);
-  EXPECT_EQ(rest[1], (Sent{until - kStart, 3, 0, 0}));
-  EXPECT_EQ(rest[2], (Sent{until - kStart, 3, 0, 1}));
+  EXPECT_EQ(rest[1], (PacedFrame{until - kStart, 3, 0, 0}));
+  EXPECT_EQ(rest[2], (PacedFrame{until - kStart, 3, 0, 1}));
   EXPECT_TRUE(Send(pacer, 3, Merged(1, 0), until));
   EXPECT_TRUE(Send(pacer, 1, Merged(1, 0), kStart));
 }

@@ -8,7 +8,7 @@
 namespace longwave {
 namespace {
 
-constexpr uint32_t kRecords = 24;
+constexpr uint32_t kCrashRecords = 24;
 
 struct Outcome {
   uint64_t operations = 0;
@@ -21,12 +21,12 @@ struct Outcome {
 void Live(LogOnDisk& disk, uint32_t* synced, uint64_t* dropped_before) {
   if (!disk.Open().ok()) return;
   absl::Status status;
-  *synced = AppendGroups(disk.log(), 0, kRecords / 2, &status);
+  *synced = AppendGroups(disk.log(), 0, kCrashRecords / 2, &status);
   if (!status.ok()) return;
   // A failure of Drop may have dropped already: it may not have been told.
   *dropped_before = 8;
   if (!disk.log().Drop(8).ok()) return;
-  *synced += AppendGroups(disk.log(), kRecords / 2, kRecords / 2, &status);
+  *synced += AppendGroups(disk.log(), kCrashRecords / 2, kCrashRecords / 2, &status);
 }
 
 void ExpectPrefixWithAllThatWasSynced(LogOnDisk& disk, uint32_t synced, uint64_t dropped_before,
@@ -38,7 +38,7 @@ void ExpectPrefixWithAllThatWasSynced(LogOnDisk& disk, uint32_t synced, uint64_t
   ASSERT_GE(first, 1u) << where;
   ASSERT_LE(first, std::max<uint64_t>(dropped_before, 1)) << where;
   ASSERT_GE(first - 1 + records->size(), synced) << where;
-  const auto expected = ExpectedRecords(kRecords);
+  const auto expected = ExpectedRecords(kCrashRecords);
   ASSERT_LE(first - 1 + records->size(), expected.size()) << where;
   for (size_t i = 0; i < records->size(); ++i) {
     ASSERT_EQ((*records)[i], expected[first - 1 + i]) << where << ", record " << first + i;

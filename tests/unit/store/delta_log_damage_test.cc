@@ -12,10 +12,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kRecords = 24;
+constexpr uint32_t kDamageRecords = 24;
 
-// A disk with kRecords records in three files or so, the last sync of which held the last record
-// alone.
+// A disk with kDamageRecords records in three files or so, the last sync of which held the last
+// record alone.
 struct Written {
   SimFileSystem files{1};
   LogOnDisk disk{&files};
@@ -23,7 +23,7 @@ struct Written {
 
   Written() {
     LONGWAVE_CHECK(disk.Open().ok());
-    for (uint32_t i = 0; i < kRecords; ++i) {
+    for (uint32_t i = 0; i < kDamageRecords; ++i) {
       LONGWAVE_CHECK(disk.log().Append(TestRecord(i)).ok());
       LONGWAVE_CHECK(disk.log().Sync().ok());
     }
@@ -45,7 +45,7 @@ bool OpensWithPrefix(Written& written, uint32_t least) {
   }
   const auto records = written.disk.Records();
   EXPECT_TRUE(records.ok()) << records.status();
-  const auto expected = ExpectedRecords(kRecords);
+  const auto expected = ExpectedRecords(kDamageRecords);
   EXPECT_GE(records->size(), least);
   EXPECT_LE(records->size(), expected.size());
   EXPECT_TRUE(std::equal(records->begin(), records->end(), expected.begin()));
@@ -64,10 +64,10 @@ TEST(DeltaLogDamage, EveryFlippedBitIsRefusedOrCut) {
       Written written;
       written.files.Corrupt(written.Path(file), bit / 8, std::byte{1} << (bit % 8));
       // In the last file, only the last record can be taken for one that was never synced.
-      if (OpensWithPrefix(written, kRecords - 1)) {
+      if (OpensWithPrefix(written, kDamageRecords - 1)) {
         ++opened;
         EXPECT_TRUE(is_last) << "file " << file << ", bit " << bit;
-        EXPECT_EQ(written.disk.log().next_sequence(), kRecords);
+        EXPECT_EQ(written.disk.log().next_sequence(), kDamageRecords);
         EXPECT_THAT(written.disk.log().recovery().cut, HasSubstr(written.Path(file)));
       }
       if (testing::Test::HasFailure()) {

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ShardStoreOptions TestOptions() {
+ShardStoreOptions PosixOptions() {
   ShardStoreOptions options;
   options.identity = TestIdentity();
   options.settings = "run:\n  seed: 1\n";
@@ -34,7 +34,7 @@ ShardStoreOptions TestOptions() {
 TEST(DeltaLogOnDisk, ReadsMoreFilesThanAProcessMayHaveOpen) {
   TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  ShardStoreOptions options = TestOptions();
+  ShardStoreOptions options = PosixOptions();
   options.log.file_bytes_max = kLogFileBytesMin;  // a record each
   constexpr uint32_t kRounds = 100;
   {
@@ -115,7 +115,7 @@ TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
   TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string state = folder.path() + "/deep/state";
-  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions()).ok());
+  ASSERT_TRUE(ShardStore::Open(files.get(), state, PosixOptions()).ok());
   ASSERT_TRUE(files->Create(state + "/file").ok());
   int seen = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
@@ -152,21 +152,21 @@ TEST(PosixFileSystem, AFullDiskIsNamedWithBytesWantedAndFree) {
 TEST(PosixStore, AFolderBelongsToOneProcess) {
   TestFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  auto store = ShardStore::Open(files.get(), folder.path(), PosixOptions());
   ASSERT_TRUE(store.ok()) << store.status();
   const pid_t child = fork();
   if (child == 0) {
     const absl::Status status =
-        ShardStore::Open(files.get(), folder.path(), TestOptions()).status();
+        ShardStore::Open(files.get(), folder.path(), PosixOptions()).status();
     _exit(absl::IsUnavailable(status) ? 0 : 1);
   }
   int result = -1;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   EXPECT_EQ(result, 0) << "another process opened the folder, or failed for another reason";
   EXPECT_TRUE(
-      absl::IsUnavailable(ShardStore::Open(files.get(), folder.path(), TestOptions()).status()));
+      absl::IsUnavailable(ShardStore::Open(files.get(), folder.path(), PosixOptions()).status()));
   store->reset();
-  store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  store = ShardStore::Open(files.get(), folder.path(), PosixOptions());
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*LoadCatalog(*files, folder.path()))->incarnation, 2u)
       << "refused openings do not count";
@@ -176,7 +176,7 @@ TEST(PosixStore, AFolderBelongsToOneProcess) {
 // `report` after each sync.
 [[noreturn]] void AppendForever(const std::string& folder, int report) {
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder, TestOptions());
+  auto store = ShardStore::Open(files.get(), folder, PosixOptions());
   if (!store.ok()) _exit(1);
   DeltaLog& log = (*store)->log();
   for (uint32_t group = 1;; group = 1 + group % 5) {
@@ -219,7 +219,7 @@ TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
     close(ends[0]);
     EXPECT_GT(durable, before);
 
-    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+    auto store = ShardStore::Open(files.get(), folder.path(), PosixOptions());
     ASSERT_TRUE(store.ok()) << store.status();
     uint64_t count = 0;
     ASSERT_TRUE((*store)
