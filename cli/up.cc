@@ -76,23 +76,15 @@ Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::s
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
-      std::string binaries, std::string worker_binaries, std::vector<std::string> worker_command,
-      const ClusterCredentials& credentials, Interrupts* interrupts)
+      ClusterOptions cluster, Interrupts* interrupts)
       : config_(config),
         folder_(folder),
         interrupts_(interrupts),
-        keeps_state_(!options.no_state),
-        credentials_(credentials),
+        keeps_state_(cluster.keep_state),
+        credentials_(cluster.credentials),
         display_(Display::Create(options.plain)),
-        workers_are_commands_(!worker_command.empty()),
-        cluster_({.binaries = std::move(binaries),
-                  .worker_binaries = std::move(worker_binaries),
-                  .listen = ListenAddress(config),
-                  .worker_command = std::move(worker_command),
-                  .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
-                  .keep_state = keeps_state_,
-                  .credentials = credentials},
-                 &config_, &folder_, interrupts->fd()) {}
+        workers_are_commands_(!cluster.worker_command.empty()),
+        cluster_(std::move(cluster), &config_, &folder_, interrupts->fd()) {}
 
   Summary Execute() {
     Show("starting the processes");
@@ -329,7 +321,6 @@ absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config) {
 }
 
 absl::StatusOr<RunEnd> Execute(UpOptions options) {
-  LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   std::optional<RunFolder> resumed;
   if (!options.resume.empty()) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed,
@@ -337,12 +328,14 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
     options.config_file = resumed->config_file();
   }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
-  std::vector<std::string> worker_command;
-  std::string worker_binaries;
+  ClusterOptions cluster = {.listen = ListenAddress(config),
+                            .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
+                            .keep_state = !options.no_state};
+  LONGWAVE_ASSIGN_OR_RETURN(cluster.binaries, OwnFolder());
   if (options.worker_command.has_value()) {
-    LONGWAVE_ASSIGN_OR_RETURN(worker_command, ParseWorkerCommand(*options.worker_command));
+    LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_command, ParseWorkerCommand(*options.worker_command));
   } else {
-    LONGWAVE_ASSIGN_OR_RETURN(worker_binaries, WorkerFolder());
+    LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_binaries, WorkerFolder());
   }
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
@@ -353,11 +346,10 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
   const bool is_secured =
-      IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
-  const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
-  LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
-  Run run(options, config, folder, std::move(binaries), std::move(worker_binaries),
-          std::move(worker_command), credentials, &interrupts);
+      IsSecured(config.security.mode, {cluster.listen, config.cluster.shard_host});
+  cluster.credentials = ClusterCredentials(is_secured ? folder.security_folder() : "");
+  LONGWAVE_RETURN_IF_ERROR(cluster.credentials.Make(config));
+  Run run(options, config, folder, std::move(cluster), &interrupts);
   RunEnd ended = {.summary = run.Execute(), .run_folder = folder.path(), .signal = run.signal()};
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.summary_file(), FormatSummaryJson(ended.summary)));
   return ended;
