@@ -6,8 +6,8 @@
 FOLDER has MNIST's IDX files. Run by a Python that has the package, whose workers it starts. `presets`, the default: a ResNet
 and a ViT with four workers, 600 steps, H 15. `replicators`: the ViT with two workers, 320 steps, and FlexDeMo's replicators
 (arXiv 2502.06728) at several rates: 1/32 is a 32nd of the coefficients at each step, and of DiLoCo a sync at each 32nd step.
-Bytes are payload bytes a worker, parameter and step. A round waits for all workers (sync.quorum 1), so that a row has the same
-figures however busy the machine is.
+Bytes are payload bytes a worker, parameter and step. A round waits for all workers, so that a row has the same figures however
+busy the machine is.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import tempfile
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "python/examples/images.py"
 WARMUP, TILE = 50, 4096
+PATIENT = {"sync.quorum": 1, "cluster.heartbeat_timeout_s": 300, "cluster.start_timeout_s": 1200}
 WIDTHS = {"resnet": 32, "vit": 96}
 
 
@@ -64,8 +65,8 @@ def trained(options, folder, model, preset, settings, optimizer, rate):
               "--optimizer", optimizer, "--learning-rate", rate, "--batch", 16, "--held-out", 2000,
               "--steps", settings["run.steps"], "--warmup", WARMUP, "--seed", options.seed]
     # Where the method syncs gradients, the run's learning rate scales them.
-    settings = {"run.preset": preset, "run.seed": options.seed, "sync.quorum": 1, "train.learning_rate": rate,
-                "train.warmup_steps": WARMUP, **settings}
+    settings = {"run.preset": preset, "run.seed": options.seed, "train.learning_rate": rate, "train.warmup_steps": WARMUP,
+                **PATIENT, **settings}
     command = [options.build.resolve() / "bin/longwave", "up", "--plain", "--name", "run",
                "--worker-command", shlex.join(map(str, worker)),
                *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
