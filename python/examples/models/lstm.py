@@ -2,7 +2,7 @@
 """An LSTM that goes on with text, as a file that longwave-worker trains:
 
     python lstm.py --out lstm.pt
-    longwave up configs/longwave.yaml --set model.kind=file --set model.file=lstm.pt --data TEXT
+    longwave up configs/presets/longwave.yaml --set model.kind=file --set model.file=lstm.pt --data TEXT
 """
 
 from __future__ import annotations
