@@ -1,6 +1,6 @@
 # Thin names for the commands of the README. Each one begins with nothing and needs no other.
 SEEDS ?= 1
-PRESETS ?= longwave,longwave_thin,longwave_adamw,ddp,diloco,demo,flexdemo,decoupled,sparseloco
+PRESETS ?=
 DATA ?=
 LONGWAVE_TORCH_PYTHON ?= python3
 MINUTES ?= 10
@@ -33,7 +33,7 @@ unit: setup
 	cmake --build --preset dev --target unit
 
 compare: programs
-	tests/bench/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
+	tests/bench/compare.py --seeds $(SEEDS) $(if $(PRESETS),--presets $(PRESETS)) $(if $(DATA),--data $(DATA))
 
 # Kills, freezes and restarts processes of a run at random, one about every second, for MINUTES; then audits
 # it. MODE=integer: every value is known beforehand; MODE=training: a real model beside a quiet run.

@@ -47,7 +47,7 @@ Json SchemaOf(const ConfigKey& key) {
   Json schema = Json::parse(key.schema);
   schema["default"] = key.is_text || schema.contains("enum") ? Json(key.default_value)
                                                              : Json::parse(key.default_value);
-  schema["description"] = absl::StrCat(key.meaning, " (", key.wanted, ")");
+  schema["description"] = absl::StrCat(key.meaning, " (", key.documented, ")");
   return schema;
 }
 

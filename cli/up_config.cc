@@ -17,7 +17,8 @@ namespace longwave {
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   if (options.config_file.empty() && !options.worker_command.has_value()) {
     return InvalidArgument(
-        "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
+        "got no configuration, wanted a file such as configs/presets/longwave.yaml, or "
+        "--worker-command");
   }
   Overrides overrides;
   // In front, so that --set takes precedence.

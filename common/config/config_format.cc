@@ -1,19 +1,14 @@
 // The texts for people: a configuration as YAML, and the reference of its keys.
-#include <algorithm>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "common/base/check.h"
 #include "common/base/enum_name.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
-#include "common/config/presets.h"
 
 namespace longwave {
 namespace {
@@ -33,6 +28,8 @@ written with dots (`sync.up.k: 64`). A value comes from the last of these that g
 
 Unknown keys, values out of range and combinations that make no sense are refused with file and line.
 Lists, aliases and tags have no place in a configuration. `runs/<name>/` keeps the resolved one.
+[README.md](../README.md#one-pipeline-many-methods) has the presets, and
+`longwave config print --set preset=NAME` prints all keys of one.
 
 The column *binds* says in whom a value has to be the same. `yes`: in all processes of a run, as it decides what the
 run computes; the coordinator refuses one that differs, with the key and both values. `at most`: the coordinator and
@@ -67,42 +64,6 @@ std::string SectionTitle(const std::string& section) {
 
 std::string_view BindingCell(Binding binding) {
   return EnumName(binding, {"", "yes", "not with topk", "at most"});
-}
-
-// Whether the value has a meaning beside the configuration's others.
-bool Counts(const ConfigKey& key, const RunConfig& config) {
-  const SyncSection& sync = config.sync;
-  if (key.name == "sync.up.k") return sync.up.selection != Selection::kAll;
-  if (key.name == "sync.down.k") return sync.down.selection != Selection::kAll;
-  if (key.name != "train.optimizer") return true;
-  return sync.signal == SignalKind::kPseudoGradient || sync.update == UpdateRule::kInner;
-}
-
-// The keys in which presets differ, one column for each preset.
-std::string PresetTable() {
-  std::vector<RunConfig> configs;
-  std::vector<std::string> heads = {"key"};
-  for (const Preset& preset : Presets()) {
-    auto config = ParseConfig(preset.text, preset.file);
-    LONGWAVE_CHECK(config.ok());  // compiled in, and loaded by a test
-    configs.push_back(*std::move(config));
-    heads.push_back(absl::StrCat("`", preset.name, "`"));
-  }
-  std::string table =
-      absl::StrCat("| ", absl::StrJoin(heads, " | "), " |\n|",
-                   absl::StrJoin(std::vector<std::string>(heads.size(), "---"), "|"), "|\n");
-  for (const ConfigKey& key : ConfigKeys()) {
-    if (key.name == "run.preset") continue;
-    std::vector<std::string> cells;
-    cells.reserve(configs.size());
-    for (const RunConfig& config : configs)
-      cells.push_back(Counts(key, config) ? Cell(key.get(config)) : "");
-    if (std::adjacent_find(cells.begin(), cells.end(), std::not_equal_to<>()) == cells.end()) {
-      continue;
-    }
-    absl::StrAppend(&table, "| `", key.name, "` | ", absl::StrJoin(cells, " | "), " |\n");
-  }
-  return table;
 }
 
 }  // namespace
@@ -163,14 +124,9 @@ std::string ConfigReference() {
                       "\n\n| key | default | values | binds | meaning |\n|---|---|---|---|---|\n");
     }
     absl::StrAppend(&text, "| `", key.name, "` | `", Written(key, key.default_value), "` | ",
-                    Cell(key.wanted), " | ", std::string(BindingCell(key.binding)), " | ",
+                    Cell(key.documented), " | ", std::string(BindingCell(key.binding)), " | ",
                     Cell(key.meaning), " |\n");
   }
-  absl::StrAppend(
-      &text,
-      "\n## Presets\n\nEach is a file of `configs/` (`demo` is `configs/demo_v1.yaml`), "
-      "with its source; they differ in these keys. An\nempty cell: the preset does without.\n\n",
-      PresetTable());
   return text;
 }
 

@@ -21,9 +21,11 @@ constexpr double kMomentumMax = 0.9999;
 
 std::vector<ConfigKey> RunKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(run.preset), WordChoices(PresetNames()), "longwave",
-                "The method: its file of `configs/` gives the defaults under the keys that a "
-                "configuration sets itself. `--set preset=NAME` is short for it."),
+      ChoiceKey(
+          LONGWAVE_KEY(run.preset), WordChoices(PresetNames()), "longwave",
+          "The method: its file of `configs/presets` gives the defaults under the keys that a "
+          "configuration sets itself. `--set preset=NAME` is short for it.",
+          "the name of a file of configs/presets, without its .yaml"),
       TextKey(LONGWAVE_KEY(run.name), "", IsFolderName,
               "a folder name of letters, digits, '.', '_' and '-', or \"\"",
               "Folder under `runs/` that the run writes to; empty: preset, date and time."),
@@ -350,6 +352,7 @@ const std::vector<ConfigKey>& ConfigKeys() {
                          SecurityKeys, MetricsKeys}) {
       for (ConfigKey& key : section()) {
         key.binding = BindingOf(key.name);
+        if (key.documented.empty()) key.documented = key.wanted;
         all->push_back(std::move(key));
       }
     }

@@ -24,7 +24,8 @@ enum class Binding : uint8_t {
 struct ConfigKey {
   std::string name;           // dotted, and the path of the member in RunConfig
   std::string default_value;  // as it would be written
-  std::string wanted;         // the accepted values, for errors and the reference
+  std::string wanted;         // the accepted values, for errors
+  std::string documented;     // `wanted` in the reference and the schema, which list no files
   std::string meaning;        // sentences for the reference, with units
   std::string schema;         // `wanted` as a JSON Schema
   bool is_text = false;       // free text: quoted when written

@@ -87,14 +87,16 @@ ConfigKey FlagKey(const char* name, Field field, bool default_value, const char*
 template <typename Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
+// documented: as ConfigKey's, of choices that are files.
 template <typename Field, typename Value>
 ConfigKey ChoiceKey(const char* name, Field field, const Choices<Value>& choices,
-                    std::string default_value, const char* meaning) {
+                    std::string default_value, const char* meaning, const char* documented = "") {
   std::vector<std::string> names;
   for (const auto& choice : choices) names.push_back(choice.first);
   return {.name = name,
           .default_value = std::move(default_value),
           .wanted = absl::StrCat(names.size() > 1 ? "one of " : "", absl::StrJoin(names, ", ")),
+          .documented = documented,
           .meaning = meaning,
           .schema = absl::StrCat(R"({"enum": [")", absl::StrJoin(names, R"(", ")"), R"("]})"),
           .get = [field, choices](const RunConfig& config) -> std::string {

@@ -6,11 +6,11 @@
 
 namespace longwave {
 
-// A method's file of configs/ as of this program's build. common/config/CMakeLists.txt has the
-// list; embed_presets.cmake writes the source.
+// A method's file of configs/presets as of this program's build; embed_presets.cmake writes the
+// source.
 struct Preset {
-  const char* name;
-  const char* file;  // "configs/ddp.yaml", for errors
+  const char* name;  // the file's, without its .yaml
+  const char* file;  // "configs/presets/ddp.yaml", for errors
   std::string_view text;
 };
 

@@ -50,7 +50,7 @@ def main():
         sys.exit(f"draw: {reason}")
     root = pathlib.Path(tempfile.mkdtemp(prefix="longwave-draw-"))
     settings = [text for key, value in SETTINGS.items() for text in ("--set", f"{key}={value}")]
-    run = subprocess.Popen([arguments.bin / "longwave", "up", metrics.ROOT / "configs/longwave.yaml",
+    run = subprocess.Popen([arguments.bin / "longwave", "up", metrics.ROOT / "configs/presets/longwave.yaml",
                             *settings, "--name", RUN, "--runs-dir", root / "runs", "--plain"],
                            stdout=subprocess.DEVNULL)
     folder = root / "runs" / RUN

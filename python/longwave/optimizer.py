@@ -1,4 +1,4 @@
-"""The optimizer of runs whose method syncs gradients: presets ddp, demo, flexdemo."""
+"""The optimizer of runs whose method syncs gradients (`sync.signal: gradient`)."""
 
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union, cast
 

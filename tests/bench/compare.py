@@ -13,25 +13,21 @@ import argparse
 import csv
 import json
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PRESETS = ["longwave", "longwave_thin", "longwave_adamw", "ddp", "diloco", "demo", "flexdemo", "decoupled",
-           "sparseloco"]
-# Methods that sync every H steps; the others sync at each step.
-PSEUDO_GRADIENT = {"longwave", "longwave_thin", "longwave_adamw", "diloco", "decoupled", "sparseloco"}
-INNER_STEPS = 15
+PRESETS = sorted(file.stem for file in (ROOT / "configs/presets").glob("*.yaml"))
+INNER_STEPS = 15  # of methods that send pseudo-gradients; the others sync at each step
 COLUMNS = ["preset", "seed", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled",
            "wall_seconds"]
 
-# The bounds that the methods must keep.
-MUON = {"longwave", "longwave_thin"}  # the others' inner optimizer is ddp's, AdamW
-# Validation loss of a preset less that of another one.
+# The bounds that the methods must keep: validation loss of a preset less that of another one,
 MARGIN_MAX = {("longwave", "diloco"): -0.1, ("longwave_thin", "diloco"): -0.05, ("longwave_adamw", "diloco"): 0.0}
-# diloco's payload bytes up over theirs, and down.
+# and diloco's payload bytes up over theirs, and down.
 RATIOS_MIN = {"longwave": (120.0, 34.0), "longwave_thin": (200.0, 60.0), "longwave_adamw": (120.0, 34.0)}
 
 
@@ -39,8 +35,22 @@ class Failure(Exception):
     """Ends the program with an error sentence."""
 
 
+def value(config, name):
+    """Of a whole configuration; `name` is that of one key alone."""
+    return re.search(rf"^  {name}: (\S+)$", config, re.MULTILINE).group(1)
+
+
+def output_of(command, what):
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode == 0:
+        return done.stdout
+    lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
+    raise Failure(f"{what}: {next((line for line in reversed(lines) if 'failed:' in line), lines[-1])}")
+
+
 def run_once(options, preset, seed):
-    """Runs one preset with one seed; returns its summary."""
+    """Runs one preset with one seed; returns its summary, with seed and inner optimizer."""
     name = f"{preset}-seed{seed}"
     folder = options.runs_dir / name
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier comparison
@@ -49,18 +59,15 @@ def run_once(options, preset, seed):
                "--set", f"run.seed={seed}"]
     if options.data:
         command += ["--data", options.data]
-    if preset in PSEUDO_GRADIENT:
+    if value(output_of([options.binary, "config", "print", "--set", f"preset={preset}"], preset),
+             "signal") == "pseudo-gradient":
         command += ["--set", f"sync.inner_steps={INNER_STEPS}"]
     for setting in options.extra:
         command += ["--set", setting]
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
-        sentence = next((line for line in reversed(lines) if "failed:" in line), lines[-1])
-        raise Failure(f"{preset}, seed {seed}: {sentence}")
+    output_of(command, f"{preset}, seed {seed}")
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     summary["seed"] = seed
+    summary["optimizer"] = value((folder / "config.yaml").read_text(encoding="utf-8"), "optimizer")
     return summary
 
 
@@ -108,11 +115,13 @@ def checks(results):
     """(passed, sentence) for each check that the given presets permit."""
     loss = {preset: mean(runs, "val_loss") for preset, runs in results.items()}
     found = []
-    others = {preset: each for preset, each in loss.items() if preset not in MUON | {"ddp"}}
-    if "ddp" in loss and others:
+    optimizer = results["ddp"][0]["optimizer"] if "ddp" in loss else None
+    others = {preset: each for preset, each in loss.items()
+              if preset != "ddp" and results[preset][0]["optimizer"] == optimizer}
+    if others:
         other = min(others, key=others.get)
         found.append((loss["ddp"] < others[other],
-                      f"ddp ends lowest with AdamW: {loss['ddp']:.3f}, next {other} {others[other]:.3f}"))
+                      f"ddp ends lowest with {optimizer}: {loss['ddp']:.3f}, next {other} {others[other]:.3f}"))
     for (preset, other), most in MARGIN_MAX.items():
         if preset not in loss or other not in loss:
             continue

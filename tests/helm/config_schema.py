@@ -39,6 +39,9 @@ def resolved(schema, definitions):
 def text(program):
     """The last of the file's definitions, with a line for each key."""
     whole = json.loads(subprocess.run([program, "config", "schema"], capture_output=True, check=True).stdout)
+    # The programs know their presets: a new one changes no file of the chart.
+    whole["definitions"]["run.preset"]["type"] = "string"
+    del whole["definitions"]["run.preset"]["enum"]
     sections = []
     for name in (name for name in whole["properties"] if "." not in name):
         section = resolved(whole["properties"][name], whole["definitions"])

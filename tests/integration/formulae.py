@@ -27,10 +27,10 @@ def read_safetensors(path):
     return tensors
 
 
-def read_config(path):
-    """"a.b.c" -> text of each value, of the YAML that `longwave up` writes: nested keys, plain values."""
+def read_config(whole):
+    """"a.b.c" -> text of each value, of the YAML that `longwave` writes: nested keys, plain values."""
     values, sections = {}, []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in whole.splitlines():
         text = line.split(" #")[0].rstrip()
         if not text.strip() or text.lstrip().startswith("#"):
             continue

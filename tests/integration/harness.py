@@ -2,6 +2,7 @@
 were left behind. Nothing here sleeps: waits end with a line, the end of a process, or a deadline."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -14,6 +15,8 @@ import threading
 import time
 import unittest
 
+import formulae
+
 BIN = pathlib.Path(os.environ.get("LONGWAVE_BIN", pathlib.Path(__file__).parents[2] / "build/bin"))
 # Far above the duration of any step here, even on a busy machine: a test that reaches it hangs.
 DEADLINE_S = 240
@@ -25,6 +28,14 @@ TINY = {
     "train.batch": 4, "train.warmup_steps": 4, "train.threads": 1, "train.device": "cpu",
     "cluster.heartbeat_interval_s": 0.05,
 }
+
+
+@functools.lru_cache(None)
+def resolved_preset(name):
+    """"a.b.c" -> text of each value of the preset's configuration."""
+    done = subprocess.run([BIN / "longwave", "config", "print", "--set", f"preset={name}"], capture_output=True, text=True,
+                          check=True)
+    return formulae.read_config(done.stdout)
 
 
 def write_text(path, length=60_000):
@@ -176,8 +187,8 @@ class IntegrationTest(unittest.TestCase):
         values = dict(TINY)
         values["data.path"] = str(self.text)
         values.update({key.replace("__", "."): value for key, value in settings.items()})
-        # More than one round; each step of these presets is a round.
-        if values.get("run.preset") not in ("ddp", "demo", "flexdemo"):
+        # More than one round; each step of a method that sends gradients is a round.
+        if resolved_preset(values.get("run.preset", "longwave"))["sync.signal"] != "gradient":
             values.setdefault("sync.inner_steps", 8)
         tree = {}
         for key, value in values.items():

@@ -41,7 +41,7 @@ class ConfigSchema(unittest.TestCase):
         return [error.message for error in self.validator.iter_errors(yaml.load(text, Loader))]
 
     def test_it_takes_every_configuration_of_the_tree(self):
-        files = sorted((ROOT / "configs").glob("*.yaml"))
+        files = sorted((ROOT / "configs").glob("*.yaml")) + sorted((ROOT / "configs/presets").glob("*.yaml"))
         self.assertGreater(len(files), 8)
         for file in files:
             with self.subTest(file.name):

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/config.h"
 
 namespace longwave {
@@ -100,13 +101,9 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
     Case{"Flag", "sync: {follow_schedule: yes}", {},
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},
-         "configs/x.yaml:2: run.preset: got adamw, "
-         "wanted one of longwave, longwave_thin, longwave_adamw, ddp, diloco, demo, flexdemo, "
-         "decoupled, sparseloco"},
+         "configs/x.yaml:2: run.preset: got adamw, wanted one of " + absl::StrJoin(PresetNames(), ", ")},
     Case{"PresetOverridden", "run: {preset: ddp}", {"preset=x"},
-         "--set preset=x: run.preset: got x, "
-         "wanted one of longwave, longwave_thin, longwave_adamw, ddp, diloco, demo, flexdemo, "
-         "decoupled, sparseloco"},
+         "--set preset=x: run.preset: got x, wanted one of " + absl::StrJoin(PresetNames(), ", ")},
     Case{"NameWithASlash", "run: {name: ../up}", {},
          "configs/x.yaml:1: run.name: got ../up, "
          "wanted a folder name of letters, digits, '.', '_' and '-', or \"\""},
