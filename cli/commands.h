@@ -21,7 +21,7 @@ struct Target {
 // The program's commands, each with the function that carries it out and returns the exit status.
 using Commands = std::vector<std::pair<const CLI::App*, std::function<int()>>>;
 
-// `longwave status`, `top`, `stop`, `weights` and `logs`: about a run in progress or at its end.
+// `longwave status`, `stop` and others: about a run in progress or at its end.
 void AddRunCommands(CLI::App* app, Commands* commands);
 // `longwave config check`, `print` and `schema`.
 void AddConfigCommands(CLI::App* app, Commands* commands);

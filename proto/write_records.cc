@@ -10,72 +10,34 @@
 //   }                                        bool operator==(const Repair&) const = default;
 //                                          };
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
-#include "google/protobuf/descriptor.pb.h"
-#include "longwave/v1/limits.pb.h"
+#include "proto/proto_text.h"
 
 namespace longwave {
 namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
-using google::protobuf::FieldDescriptor;
-using google::protobuf::FileDescriptor;
-
-std::string RecordOf(const Descriptor& message) {
-  return message.options().GetExtension(v1::record);
-}
-
-// RUN_PHASE_WAITING of RunPhase: kWaiting.
-std::string ConstantOf(const google::protobuf::EnumValueDescriptor& value) {
-  size_t prefix_words = 0;
-  for (const char c : value.type()->name()) prefix_words += absl::ascii_isupper(c) ? 1 : 0;
-  std::string name = "k";
-  const std::vector<absl::string_view> words = absl::StrSplit(value.name(), '_');
-  for (size_t i = prefix_words; i < words.size(); ++i)
-    absl::StrAppend(&name, words[i].substr(0, 1), absl::AsciiStrToLower(words[i].substr(1)));
-  return name;
-}
-
-// The type of a field, or of an element of it.
-std::string ElementType(const FieldDescriptor& field) {
-  const uint32_t array_bytes = field.options().GetExtension(v1::array_bytes);
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return field.cpp_type_name();
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return field.enum_type()->name();
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return RecordOf(*field.message_type());
-    case FieldDescriptor::CPPTYPE_STRING:
-      if (array_bytes != 0) return absl::StrCat("std::array<std::byte, ", array_bytes, ">");
-      return "std::string";
-    default:
-      return absl::StrCat(field.cpp_type_name(), "_t");
-  }
-}
 
 std::string Declaration(const FieldDescriptor& field) {
-  const std::string type = ElementType(field);
-  if (field.is_repeated()) return absl::StrCat("std::vector<", type, "> ", field.name(), ";");
-  if (field.has_optional_keyword())
-    return absl::StrCat("std::optional<", type, "> ", field.name(), ";");
+  const std::string declared = absl::StrCat(TypeOf(field), " ", field.name());
+  if (field.is_repeated() || field.has_optional_keyword()) return absl::StrCat(declared, ";");
   std::string initial = field.options().GetExtension(v1::initial);
   if (field.enum_type() != nullptr)
-    initial = absl::StrCat(type, "::", ConstantOf(*field.enum_type()->value(1)));
-  return absl::StrCat(type, " ", field.name(), "{", initial, "};");
+    initial = absl::StrCat(TypeOf(field), "::", ConstantOf(*field.enum_type()->value(1)));
+  return absl::StrCat(declared, "{", initial, "};");
+}
+
+// The header of ours that has the record; "": none.
+std::string HeaderOf(const Descriptor& message) {
+  return message.options().GetExtension(v1::header);
 }
 
 class HeaderWriter {
@@ -84,7 +46,8 @@ class HeaderWriter {
 
   void Print() {
     for (int i = 0; i < file_.message_type_count(); ++i) {
-      if (!RecordOf(*file_.message_type(i)).empty()) Add(*file_.message_type(i));
+      const Descriptor& message = *file_.message_type(i);
+      if (!RecordOf(message).empty() && HeaderOf(message).empty()) Add(message);
     }
     std::cout << "// Written by write-records from " << file_.name() << ".\n#pragma once\n\n"
               << "#include <array>\n#include <cstddef>\n#include <cstdint>\n#include <optional>\n"
@@ -96,7 +59,7 @@ class HeaderWriter {
  private:
   // Adds a type behind those of its fields.
   void Add(const Descriptor& message) {
-    if (const std::string header = message.options().GetExtension(v1::header); !header.empty()) {
+    if (const std::string header = HeaderOf(message); !header.empty()) {
       includes_.insert(header);
       return;
     }
@@ -132,20 +95,8 @@ class HeaderWriter {
   template <typename Type>
   bool IsNew(const Type& type) {
     if (type.file() == &file_) return added_.insert(type.full_name()).second;
-    includes_.insert(absl::StrCat(absl::StripSuffix(type.file()->name(), "proto"), "records.h"));
+    includes_.insert(StemOf(*type.file()) + "records.h");
     return false;
-  }
-
-  // The comments above and behind a declaration, as lines above it.
-  template <typename Type>
-  static std::string Comment(const Type& type, const std::string& indent = "") {
-    google::protobuf::SourceLocation location;
-    type.GetSourceLocation(&location);
-    const std::string text = absl::StrCat(location.leading_comments, location.trailing_comments);
-    std::string lines;
-    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty()))
-      absl::StrAppend(&lines, indent, "//", line, "\n");
-    return lines;
   }
 
   const FileDescriptor& file_;
@@ -154,29 +105,15 @@ class HeaderWriter {
   std::string types_;
 };
 
-int Main(const char* set_file, const char* name) {
-  google::protobuf::FileDescriptorSet set;
-  std::ifstream input(set_file, std::ios::binary);
-  if (!set.ParseFromIstream(&input)) {
-    std::cerr << set_file << ": no descriptor set of protoc\n";
-    return 1;
-  }
-  google::protobuf::DescriptorPool pool;
-  for (const google::protobuf::FileDescriptorProto& file : set.file()) pool.BuildFile(file);
-  const FileDescriptor* const file = pool.FindFileByName(name);
-  if (file == nullptr) {
-    std::cerr << set_file << ": " << name << " is missing\n";
-    return 1;
-  }
-  HeaderWriter(*file).Print();
-  return std::cout.flush() ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace longwave
 
 int main(int count, char** arguments) {
-  if (count == 3) return longwave::Main(arguments[1], arguments[2]);
+  const auto write = [](const google::protobuf::FileDescriptor& file) {
+    longwave::HeaderWriter(file).Print();
+    return true;
+  };
+  if (count == 3) return longwave::WriteOf(arguments[1], arguments[2], write);
   std::fputs("usage: write-records SET FILE\n", stderr);
   return 2;
 }

@@ -7,18 +7,27 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/fields.h"
+#include "common/security/certificates.h"
 #include "common/security/identity.h"
 
 namespace longwave {
 
-// The requests of admission whose subject is a choice in proto/longwave/v1/coordinator.proto. A
-// subject is "worker/NAME", "shard/N", or "worker/" for any worker.
+// The requests of admission that have more than their messages in
+// proto/longwave/v1/coordinator.proto, or a choice. A subject is "worker/NAME", "shard/N", or
+// "worker/" for any worker.
 
 struct JoinWish {
-  std::string token;
+  std::string token;  // goes before the request
   Identity subject;
   std::string request;  // PKCS #10, PEM
   std::vector<std::string> hosts;
+};
+
+struct RenewalWish {
+  CertificateInfo caller;  // at the coordinator: of the caller
+  std::string request;     // PKCS #10, PEM
+  LONGWAVE_FIELDS(request)
 };
 
 struct TokenWish {

@@ -6,6 +6,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/base/errors.h"
+#include "common/rpc/channel.h"
 
 namespace longwave {
 namespace {
@@ -54,6 +56,38 @@ absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_vi
   }
   if (caller != nullptr) *caller = std::move(who.certificate);
   return absl::OkStatus();
+}
+
+absl::Status CallGuard::LetIn(const grpc::ServerContext& context, std::string_view call,
+                              const v1::CallOptions& options) const {
+  if (options.admission() && !is_on()) {
+    return FailedPrecondition(
+        "this run is not secured (security.mode off, or auto on loopback): nobody needs a token or "
+        "a certificate, and nobody can be kept out");
+  }
+  switch (options.caller()) {
+    case v1::ANYBODY:
+      return Check(context, call, {CallKind::kAnyone, {}});
+    case v1::TOKEN: {
+      const absl::Status status = check_token_(TokenOf(context));
+      if (!status.ok()) Note(context, Refusal::kToken, status.message());
+      return status;
+    }
+    case v1::MEMBER:
+    case v1::ITSELF:
+    case v1::WORKER:  // A request is read from any member, to see whom it names.
+    case v1::SHARD:
+      return Check(context, call, {CallKind::kMember, {}});
+    default:
+      return Check(context, call, {CallKind::kOperator, {}});
+  }
+}
+
+std::string TokenOf(const grpc::ServerContext& context) {
+  const auto found = context.client_metadata().find(kTokenKey);
+  return found == context.client_metadata().end()
+             ? ""
+             : std::string(found->second.data(), found->second.size());
 }
 
 void CallGuard::Note(const grpc::ServerContext& context, Refusal reason,

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "grpcpp/grpcpp.h"
+#include "longwave/v1/limits.pb.h"
 
 namespace longwave {
 
@@ -28,17 +30,19 @@ class CallGuard {
       : book_(std::move(book)), refusals_(refusals) {}
 
   void SetAdmit(Admit admit) { admit_ = std::move(admit); }
+  // Whether a token of this run is good.
+  void SetTokenCheck(std::function<absl::Status(const std::string&)> check) {
+    check_token_ = std::move(check);
+  }
   bool is_on() const { return book_ != nullptr; }
 
   // OK, with the caller's certificate if wanted; or the refusal, which is already noted.
   absl::Status Check(const grpc::ServerContext& context, std::string_view call,
                      const CallRights& rights, CertificateInfo* caller = nullptr) const;
-  // Check as a function of the context.
-  auto By(const char* call, CallKind kind) const {
-    return [this, call, rights = CallRights{kind, {}}](const grpc::ServerContext& context) {
-      return Check(context, call, rights);
-    };
-  }
+  // Whether to read the request of the call, as far as that can be decided without it. A refusal
+  // is noted.
+  absl::Status LetIn(const grpc::ServerContext& context, std::string_view call,
+                     const v1::CallOptions& options) const;
   // Notes a refusal that was decided elsewhere.
   void Note(const grpc::ServerContext& context, Refusal reason, absl::string_view sentence) const;
 
@@ -46,7 +50,11 @@ class CallGuard {
   std::shared_ptr<CallerBook> book_;
   Refusals* refusals_ = nullptr;
   Admit admit_;
+  std::function<absl::Status(const std::string&)> check_token_;
 };
+
+// The token that came before a request; "": none.
+std::string TokenOf(const grpc::ServerContext& context);
 
 }  // namespace longwave
 

@@ -7,13 +7,11 @@
 #include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/convert.h"
+#include "common/rpc/grpc_client.h"
 #include "common/rpc/tls.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
-#include "longwave/v1/coordinator.grpc.pb.h"
 
 namespace longwave {
 namespace {
@@ -22,13 +20,9 @@ namespace {
 // yet, could add others, which would be trusted too.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Token& token,
                                            absl::Duration deadline) {
-  const Channel channel("the coordinator", address, deadline, AskingCredentials());
-  const auto stub = v1::Coordinator::NewStub(channel.grpc());
-  v1::GetAuthorityResponse response;
-  LONGWAVE_RETURN_IF_ERROR(channel.Invoke([&](grpc::ClientContext* context) {
-    return stub->GetAuthority(context, v1::GetAuthorityRequest(), &response);
-  }));
-  LONGWAVE_ASSIGN_OR_RETURN(std::string authority, FirstCertificate(response.authority()));
+  const auto client = ConnectToCoordinator(address, deadline, AskingCredentials());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string shown, client->GetAuthority());
+  LONGWAVE_ASSIGN_OR_RETURN(std::string authority, FirstCertificate(shown));
   LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(authority));
   if (TokenFingerprint(info) != token.authority) {
     return Unauthenticated(
@@ -63,15 +57,9 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
   JoinWish wish{.token = token_text, .subject = identity, .hosts = hosts};
   LONGWAVE_ASSIGN_OR_RETURN(wish.request, MakeRequest(key));
 
-  const Channel channel("the coordinator", address, deadline,
-                        JoiningCredentials(authority, Role::kCoordinator));
-  const auto stub = v1::Coordinator::NewStub(channel.grpc());
-  v1::JoinResponse response;
-  LONGWAVE_RETURN_IF_ERROR(channel.Invoke([&](grpc::ClientContext* context) {
-    context->AddMetadata(kTokenKey, wish.token);
-    return stub->Join(context, ToProto(wish), &response);
-  }));
-  LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, FromProto(response));
+  const auto client =
+      ConnectToCoordinator(address, deadline, JoiningCredentials(authority, Role::kCoordinator));
+  LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, client->Join(wish));
   // All authorities that the run trusts, from a coordinator that the token's authority has
   // certified.
   std::string trusted = authority;

@@ -112,6 +112,19 @@ std::string Clipped(const FieldDescriptor* field, const std::string& text) {
   return limit == v1::SENTENCE || limit == v1::PATH ? Utf8Prefix(text, limit) : text;
 }
 
+absl::Status CheckTexts(const Message& message) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* const field = type.field(i);
+    if (field->type() != FieldDescriptor::TYPE_STRING || field->is_repeated()) continue;
+    std::string scratch;
+    const std::string& text = message.GetReflection()->GetStringReference(message, field, &scratch);
+    if (FindInvalidUtf8(text) != std::string::npos)
+      return InvalidArgument(field->name(), ": got ", Quotable(text), ", wanted UTF-8");
+  }
+  return absl::OkStatus();
+}
+
 void Write(const Manifest& value, Message* message) {
   auto& manifest = dynamic_cast<v1::Manifest&>(*message);
   Set(message, FieldsOf<Manifest>(*message).front(), value.tensors);

@@ -51,6 +51,12 @@ class FieldReader {
   // Also what Validate says of it, and that it has the hash that it claims.
   void Read(const Message& message, Manifest* value);
   void Read(const Message& message, TrafficByKind* value);
+  // All fields of a message, in their order.
+  template <typename... Values>
+  void ReadAll(const Message& message, Values*... values) {
+    int i = 0;
+    (Get(message, message.GetDescriptor()->field(i++), values), ...);
+  }
 
   // InvalidArgument: "Message: field: got this, wanted that".
   const absl::Status& status() const { return status_; }
@@ -179,12 +185,22 @@ void Write(const T& value, Message* message) {
   ForEachField(value, [&](const auto& part) { Set(message, *field++, part); });
 }
 
+// All fields of a message, in their order.
+template <typename... Values>
+void WriteAll(Message* message, const Values&... values) {
+  int i = 0;
+  (Set(message, message->GetDescriptor()->field(i++), values), ...);
+}
+
 template <typename MessageType, Record T>
 MessageType WriteMessage(const T& value) {
   MessageType message;
   Write(value, &message);
   return message;
 }
+
+// InvalidArgument: a text of the message itself is not UTF-8, and a receiver could not read it.
+absl::Status CheckTexts(const Message& message);
 
 }  // namespace longwave
 

@@ -15,29 +15,25 @@ namespace {
 
 class ProbeGrpc final : public GuardedService<v1::Probe::Service> {
  public:
-  explicit ProbeGrpc(CallGuard guard) : guard_(std::move(guard)) {
-    Serve<v1::GetTimeRequest, v1::GetTimeResponse>(
-        "GetTime", guard_.By("GetTime", CallKind::kAnyone),
-        [](const grpc::ServerContext&, const auto&, auto* response) {
-          response->set_unix_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-          return grpc::Status::OK;
+  explicit ProbeGrpc(CallGuard guard) : GuardedService(std::move(guard)) {
+    Answer<v1::GetTimeRequest, v1::GetTimeResponse>(
+        "GetTime", [](const auto&, const auto&) -> absl::StatusOr<v1::GetTimeResponse> {
+          v1::GetTimeResponse response;
+          response.set_unix_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+          return response;
         });
-    Serve<v1::MeasureRequest, v1::MeasureResponse>(
-        "Measure", guard_.By("Measure", CallKind::kMember),
-        [](const grpc::ServerContext&, const auto& request, auto* response) -> grpc::Status {
+    Answer<v1::MeasureRequest, v1::MeasureResponse>(
+        "Measure", [](const auto&, const auto& request) -> absl::StatusOr<v1::MeasureResponse> {
           const size_t sent = request.payload().size(), wanted = request.answer_bytes();
           if (sent > kProbeBytesMax || wanted > kProbeBytesMax) {
-            return ToGrpc(InvalidArgument("a measurement: got ", sent, " bytes, and ", wanted,
-                                          " wanted in the answer; at most ", kProbeBytesMax,
-                                          " each"));
+            return InvalidArgument("a measurement: got ", sent, " bytes, and ", wanted,
+                                   " wanted in the answer; at most ", kProbeBytesMax, " each");
           }
-          response->set_payload(std::string(wanted, '\0'));
-          return grpc::Status::OK;
+          v1::MeasureResponse response;
+          response.set_payload(std::string(wanted, '\0'));
+          return response;
         });
   }
-
- private:
-  const CallGuard guard_;
 };
 
 class GrpcProbeClient final : public ProbeClient {

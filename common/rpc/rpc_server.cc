@@ -124,6 +124,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
+  guard.SetTokenCheck([handler](const std::string& token) { return handler->CheckToken(token); });
   return GrpcServer::Start(address, options, MakeCoordinatorService(handler, guard),
                            MakeProbeService(guard));
 }

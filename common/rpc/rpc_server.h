@@ -14,50 +14,28 @@
 #include "common/rpc/admission_records.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
-#include "longwave/v1/shard.records.h"
+#include "longwave/v1/coordinator.calls.h"
+#include "longwave/v1/shard.calls.h"
 
 namespace longwave {
 
 // Handles the coordinator's calls, from many threads at once. An error reaches the caller as the
 // gRPC status of the same code and sentence.
-class CoordinatorHandler {
+class CoordinatorHandler : public CoordinatorCalls {
  public:
-  virtual ~CoordinatorHandler() = default;
-
-  virtual absl::StatusOr<uint32_t> Register(const RegisterWorker& request) = 0;
-  virtual absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) = 0;
-  virtual absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) = 0;
-  virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
-  virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
-  virtual absl::Status StopRun(const std::string& reason) = 0;
-  virtual absl::StatusOr<RunDescription> GetRun() = 0;
-
   // For a server with credentials alone. The name of the worker with this index, which a
   // heartbeat's certificate must have; empty if there is none.
   virtual std::string WorkerName(uint32_t worker) = 0;
   // Why the holder of the certificate may not act for its names (expelled, or another key's), if
   // so.
   virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller) = 0;
-  // Admission.
-  virtual absl::StatusOr<std::string> GetAuthority() = 0;
   // Whether to read the Join request of a caller with this token.
   virtual absl::Status CheckToken(const std::string& token) = 0;
-  virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish) = 0;
-  virtual absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
-                                                       const std::string& request) = 0;
-  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) = 0;
-  virtual absl::StatusOr<TokenList> ListTokens() = 0;
-  virtual absl::Status RevokeToken(const std::string& id) = 0;
-  // Returns the tokens that the expulsion revokes.
-  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) = 0;
 };
 
 // Handles a shard's calls, as CoordinatorHandler.
-class ShardHandler {
+class ShardHandler : public ShardServiceCalls {
  public:
-  virtual ~ShardHandler() = default;
-
-  virtual absl::StatusOr<ShardReport> GetStatus() = 0;
   // As CoordinatorHandler::Admit. Called from many threads at once.
   virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller) = 0;
 };

@@ -288,9 +288,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     }
     return Counted(admission_->Join(wish, is_taken, std::move(manifest)));
   }
-  absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
-                                               const std::string& request) override {
-    return Counted(admission_->RenewCertificate(caller, request));
+  absl::StatusOr<std::string> RenewCertificate(const RenewalWish& wish) override {
+    return Counted(admission_->RenewCertificate(wish.caller, wish.request));
   }
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) override {
     return admission_->CreateToken(wish);

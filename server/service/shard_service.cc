@@ -112,10 +112,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     LONGWAVE_ASSIGN_OR_RETURN(
         control_, RpcServer::Start(options_.control_address, this, security_->ForServer()));
     if (security_->is_on()) {
-      keeper_ = CertificateKeeper::Start(security_->credentials,
-                                         [coordinator = coordinator_](const std::string& request) {
-                                           return coordinator->RenewCertificate(request);
-                                         });
+      keeper_ = CertificateKeeper::Start(
+          security_->credentials, [coordinator = coordinator_](const std::string& request) {
+            return coordinator->RenewCertificate({.request = request});
+          });
     }
     if (!options_.health_address.empty()) {
       LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_address));

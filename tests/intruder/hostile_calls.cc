@@ -10,6 +10,7 @@
 #include "common/rpc/tls.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
 #include "longwave/v1/coordinator.pb.h"
+#include "longwave/v1/limits.pb.h"
 #include "longwave/v1/probe.pb.h"
 #include "longwave/v1/shard.pb.h"
 
@@ -22,12 +23,12 @@ using google::protobuf::MessageFactory;
 constexpr auto kDeadline = std::chrono::seconds(10);
 constexpr char kCoordinator[] = "longwave.v1.Coordinator";
 
-// Methods for operators and shards only.
-bool IsForOthers(const std::string& method) {
-  static const std::vector<std::string> kMethods = {
-      "RegisterShard", "ShardHeartbeat", "StopRun", "CreateToken",
-      "ListTokens",    "RevokeToken",    "Expel"};
-  return std::ranges::find(kMethods, method) != kMethods.end();
+// Whether a call is for operators or shards only.
+bool IsForOthers(const std::string& service, const std::string& method) {
+  const auto* const found = DescriptorPool::generated_pool()->FindServiceByName(service);
+  const v1::Caller caller =
+      found->FindMethodByName(method)->options().GetExtension(v1::call).caller();
+  return caller == v1::SHARD || caller == v1::OPERATOR;
 }
 
 std::string NameOf(grpc::StatusCode code) {
@@ -64,7 +65,7 @@ void HostileCalls::Register() {
   // Another member's key, which a status may show.
   if (!beliefs_->members.empty() && OneIn(*rng_, 6))
     own.data_key = OneOf(*rng_, beliefs_->members).data_key;
-  v1::RegisterWorkerRequest request = ToProto(own);
+  auto request = WriteMessage<v1::RegisterWorkerRequest>(own);
   v1::RegisterWorkerResponse response;
   if (!Call(kCoordinator, "RegisterWorker", &request, &response, OneIn(*rng_, 2)).ok()) return;
   if (request.name() != guest_->name)
@@ -100,7 +101,7 @@ void HostileCalls::Beat() {
     }
   }
   own.leaving = OneIn(*rng_, 60);
-  v1::WorkerHeartbeatRequest request = ToProto(own);
+  auto request = WriteMessage<v1::WorkerHeartbeatRequest>(own);
   if (OneIn(*rng_, 40)) request.set_failure(OddText(*rng_));
   if (OneIn(*rng_, 30)) {
     request.mutable_final()->set_model_file(OddText(*rng_));
@@ -206,7 +207,7 @@ grpc::Status HostileCalls::Call(const std::string& service, const std::string& m
       CallRaw(*coordinator_, absl::StrCat("/", service, "/", method), bytes, &answer);
   ++answers_[absl::StrCat(method, " ", NameOf(status.error_code()))];
   if (!status.ok()) return status;
-  if (IsForOthers(method)) breaches_.push_back(absl::StrCat(method, " was served"));
+  if (IsForOthers(service, method)) breaches_.push_back(absl::StrCat(method, " was served"));
   response->ParseFromString(answer);
   return status;
 }

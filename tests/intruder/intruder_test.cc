@@ -184,7 +184,7 @@ TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
   ASSERT_TRUE(run_->as_operator().Expel(name, false).ok());
   ExpectRefused(absl::StatusCode::kPermissionDenied, "expelled", "was expelled",
                 [&] { return client->GetStatus(0).status(); });
-  EXPECT_EQ(client->RenewCertificate("").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(client->RenewCertificate({}).status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(Join(token, name).code(), absl::StatusCode::kPermissionDenied);
 }
 
@@ -255,7 +255,8 @@ TEST_F(Intruder, AShardRefusesWhoseNameWasGivenToAnotherKey) {
 TEST_F(Intruder, AnOperatorsCertificateIsNotRenewedByACall) {
   const auto credentials = ReadCredentials(run_->credentials("operator"));
   ASSERT_TRUE(credentials.ok()) << credentials.status();
-  const auto status = run_->as_operator().RenewCertificate(*MakeRequest(credentials->key)).status();
+  const auto status =
+      run_->as_operator().RenewCertificate({.request = *MakeRequest(credentials->key)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
 }
 

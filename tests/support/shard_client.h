@@ -4,21 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "longwave/v1/shard.records.h"
+#include "longwave/v1/shard.calls.h"
 
 namespace longwave {
 
 // Calls to one shard's control endpoint. Thread-safe; errors as CoordinatorClient's.
-class ShardClient {
+class ShardClient : public ShardServiceCalls {
  public:
   static std::unique_ptr<ShardClient> Connect(const std::string& address,
                                               absl::Duration deadline = absl::Seconds(5),
                                               const std::string& credentials = "");
-  virtual ~ShardClient() = default;
-
-  virtual absl::StatusOr<ShardReport> GetStatus() = 0;
 };
 
 }  // namespace longwave

@@ -85,7 +85,7 @@ class MemberPlaceImpl final : public MemberPlace {
     if (security_.credentials.empty()) return;
     keeper_ = CertificateKeeper::Start(security_.credentials,
                                        [client = client_](const std::string& request) {
-                                         return client->RenewCertificate(request);
+                                         return client->RenewCertificate({.request = request});
                                        });
     if (options_.metrics != nullptr)
       expiry_ = ShowCertificateExpiry(options_.metrics, security_.credentials);

@@ -100,7 +100,7 @@ TYPED_TEST(RoundTrip, KeepsEveryField) {
   Filler().Fill(&message);
   const auto value = FromProto(message);
   ASSERT_TRUE(value.ok()) << value.status();
-  const TypeParam again = ToProto(*value);
+  const auto again = WriteMessage<TypeParam>(*value);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(message, again))
       << "before:\n"
       << message.DebugString() << "after:\n"
@@ -212,11 +212,11 @@ TEST(FromProto, AWorkerThatNamesNoReadyRoundHasNone) {
   EXPECT_EQ(FromProto(heartbeat)->ready_round, 0u);
   heartbeat.clear_ready_round();
   EXPECT_EQ(FromProto(heartbeat)->ready_round, std::nullopt);
-  EXPECT_FALSE(ToProto(WorkerHeartbeat{}).has_ready_round());
+  EXPECT_FALSE(WriteMessage<v1::WorkerHeartbeatRequest>(WorkerHeartbeat{}).has_ready_round());
 }
 
 // Traffic is converted by numbers, the other records by names.
-TEST(ToProto, CountsEachKindOfFrameUnderItsName) {
+TEST(WriteMessage, CountsEachKindOfFrameUnderItsName) {
   ShardReport report;
   report.traffic.sent[FrameKind::kHello].frames = 1;
   report.traffic.sent[FrameKind::kPush].frames = 2;
@@ -226,7 +226,7 @@ TEST(ToProto, CountsEachKindOfFrameUnderItsName) {
   report.traffic.sent[FrameKind::kFetch].frames = 6;
   report.traffic.sent[FrameKind::kSnapshot].frames = 7;
   report.traffic.sent[FrameKind::kRequest].frames = 8;
-  const v1::GetShardStatusResponse message = ToProto(report);
+  const auto message = WriteMessage<v1::GetShardStatusResponse>(report);
   const v1::TrafficByKind& sent = message.traffic().sent();
   EXPECT_EQ(sent.hello().frames(), 1u);
   EXPECT_EQ(sent.push().frames(), 2u);
@@ -238,11 +238,11 @@ TEST(ToProto, CountsEachKindOfFrameUnderItsName) {
   EXPECT_EQ(sent.request().frames(), 8u);
 }
 
-TEST(ToProto, ClipsAndMendsSentences) {
+TEST(WriteMessage, ClipsAndMendsSentences) {
   WorkerHeartbeat heartbeat;
   heartbeat.failure = "a path \xff" + std::string(1 << 20, 'x');
   heartbeat.final = FinalReport{.model_file = "runs/\xff/model"};
-  const v1::WorkerHeartbeatRequest message = ToProto(heartbeat);
+  const auto message = WriteMessage<v1::WorkerHeartbeatRequest>(heartbeat);
   EXPECT_EQ(message.failure().size(), static_cast<size_t>(v1::SENTENCE));
   EXPECT_THAT(message.failure(), ::testing::StartsWith("a path ?xx"));
   EXPECT_EQ(message.final().model_file(), "runs/?/model");

@@ -188,7 +188,7 @@ TEST_F(CoordinatorRpc, ARunWithoutSecurityAdmitsNobody) {
   const absl::Status refused = client_->ListTokens().status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("this run is not secured"));
-  EXPECT_TRUE(absl::IsFailedPrecondition(client_->RenewCertificate("").status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client_->RenewCertificate({}).status()));
 }
 
 TEST_F(CoordinatorRpc, RefusesAManifestThatDoesNotValidate) {

@@ -49,6 +49,8 @@ std::string Describe(const WorkerHeartbeat& heartbeat) {
 class FakeCoordinator final : public CoordinatorClient {
  public:
   using Answer = std::function<absl::StatusOr<WorkerHeartbeatReply>(const WorkerHeartbeat&)>;
+  using CoordinatorClient::Heartbeat;
+  using CoordinatorClient::Register;
 
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     std::lock_guard lock(mutex_);
@@ -61,27 +63,6 @@ class FakeCoordinator final : public CoordinatorClient {
     changed_.notify_all();
     return answer_(heartbeat);
   }
-  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return absl::UnimplementedError(""); }
-  absl::Status StopRun(const std::string&) override { return absl::UnimplementedError(""); }
-  absl::StatusOr<RunDescription> GetRun() override { return absl::UnimplementedError(""); }
-  absl::StatusOr<std::string> RenewCertificate(const std::string&) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<NewToken> CreateToken(const TokenWish&) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<TokenList> ListTokens() override { return absl::UnimplementedError(""); }
-  absl::Status RevokeToken(const std::string&) override { return absl::UnimplementedError(""); }
-  absl::StatusOr<Expulsion> Expel(const std::string&, bool, bool) override {
-    return absl::UnimplementedError("");
-  }
-
   void SetAnswer(Answer answer) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
