@@ -44,7 +44,7 @@ THREAD_TESTS = ("kernels_test", "conformance_test", "shard_test", "coordinator_t
 EVERY_CHANGE = (
     Part("format and tidy", 1, (
         "tools/check_format.sh", "cd tests/tidy && python3 -B -m unittest -q test_tidy",
-        "cd tests/check && python3 -B -m unittest -q test_affected")),
+        "cd tests/check && python3 -B -m unittest -q test_affected test_counts test_parts")),
     Part("instrumented build", 17, ("cmake --preset asan", "cmake --build --preset asan -j \"$(nproc)\"")),
     Part("optimized build of what depends on it", 4, (
         "cmake --preset dev", "cmake --build --preset dev -j \"$(nproc)\" --target codegen")),

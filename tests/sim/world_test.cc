@@ -61,15 +61,16 @@ TEST(SimWorld, SeedsHoldWithFaults) {
 // Seeds that once ended in a violation, beyond the seeds of the usual tests.
 TEST(SimWorld, SeedsThatFailedHold) {
   for (const uint64_t seed :
-       {1256,  8177,  17335,  27083,  35905,  42666,  44643,  70431,  79406,  85761,  94357,
-        97192, 97890, 102504, 111136, 121454, 153803, 173115, 187204, 190709, 307961, 314441}) {
+       {1256,   3971,   4322,   8177,   16565,  17335,  19852,  27083,  31245, 35905,
+        42666,  44643,  44927,  70431,  79406,  85761,  94357,  97192,  97890, 102504,
+        111136, 121454, 127668, 153803, 173115, 187204, 190709, 307961, 314441}) {
     const WorldSettings settings = DrawSettings({.seed = seed});
     EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
   }
 }
 
 TEST(SimWorld, SeedsThatFailedWithFragmentsHold) {
-  for (const uint64_t seed : {700604, 717804}) {
+  for (const uint64_t seed : {2262, 3546, 700604, 717804}) {
     const WorldSettings settings = DrawSettings({.seed = seed, .fragments = true});
     EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
   }
