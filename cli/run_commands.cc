@@ -34,6 +34,11 @@ absl::Status Stop(const Target& target) {
   return absl::OkStatus();
 }
 
+absl::Status AddNote(const Target& target, const std::string& note) {
+  return CoordinatorClient::Connect(target.address, kCommandDeadline, target.security)
+      ->AddNote(note);
+}
+
 }  // namespace
 
 void AddRunCommands(CLI::App* app, Commands* commands) {
@@ -42,6 +47,7 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     bool json = false;
     bool plain = false;
     std::string file = "model.safetensors";
+    std::string note;
     LogsOptions logs;
   };
   const auto options = std::make_shared<Options>();
@@ -69,6 +75,12 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
   })->add_flag("--plain", options->plain, "A line a round, also in a terminal");
   add("stop", "End a run where it is; its weights are written (an operator's).",
       [options] { return ExitStatus("longwave stop: failed", Stop(options->target)); });
+  add("note", "Write a note into the coordinator's log (an operator's).",
+      [options] {
+        return ExitStatus("longwave note: failed", AddNote(options->target, options->note));
+      })
+      ->add_option("note", options->note, "A sentence")
+      ->required();
   add("weights", "Write the weights that a run has now (an operator's, where it is secured).",
       [options] {
         return ExitStatus("longwave weights: failed", WriteWeights(options->target, options->file));

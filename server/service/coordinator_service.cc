@@ -266,6 +266,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     return absl::OkStatus();
   }
 
+  absl::Status AddNote(const std::string& note) override {
+    if (note.empty()) return InvalidArgument("note: got none, wanted some words");
+    Log(LogLevel::kInfo, absl::StrCat("an operator notes: ", note));
+    return absl::OkStatus();
+  }
+
   std::string WorkerName(uint32_t worker) override {
     const std::lock_guard lock(mutex_);
     return core_.NameOf(worker);

@@ -208,7 +208,8 @@ class SecuredCommands(SecuredTest):
         folder = self.place / "credentials/worker/alone"
         workers[0].await_log("round ")
         out = self.root / "now.safetensors"
-        for command in (["weights", self.address, "--out", out], ["stop", self.address]):
+        for command in (["note", self.address, "a new link"], ["weights", self.address, "--out", out],
+                        ["stop", self.address]):
             refused = self.run_longwave(*command, "--security", folder)
             self.assertEqual(refused[0], 1, refused)
             self.assertIn("operator", refused[2])

@@ -213,6 +213,16 @@ TEST_F(CoordinatorServiceTest, WithoutAFolderItKnowsNothingOfTheRunBefore) {
   EXPECT_FALSE(std::filesystem::exists(state_dir()));
 }
 
+TEST_F(CoordinatorServiceTest, ANoteStandsInTheLogWithoutWhatATerminalObeys) {
+  Start();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(client_->AddNote("the link was \033[2J changed"), absl::OkStatus());
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->AddNote("")));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("an operator notes: the link was "));
+  EXPECT_EQ(log.find('\033'), std::string::npos) << log;
+}
+
 TEST_F(CoordinatorServiceTest, ARunThatWasStoppedStaysStopped) {
   Start();
   Begin();
