@@ -98,10 +98,13 @@ class HandCluster:
 
     def read_status(self, output):
         known = json.loads(output)
-        return {"run": f"{known['phase']} {known['failure']}", "rounds": str(known["rounds"]),
-                "replicas": "equal" if known["replicas_equal"] else "not equal", "trouble": " ".join(known["trouble"]),
-                "workers": {worker["name"]: [str(worker[key]) for key in ("state", "step", "rounds")]
-                            for worker in known["workers"]}}
+        found = {"run": f"{known['phase']} {known['failure']}", "rounds": str(known["rounds"]),
+                 "replicas": "equal" if known["replicas_equal"] else "not equal",
+                 "workers": {worker["name"]: [str(worker[key]) for key in ("state", "step", "rounds")]
+                             for worker in known["workers"]}}
+        if known["trouble"]:
+            found["trouble"] = " ".join(known["trouble"])
+        return found
 
     def worker_round(self, status, name):
         """How many rounds the worker has done, or -1."""

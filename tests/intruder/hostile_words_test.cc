@@ -157,14 +157,14 @@ TEST_F(HostileWords, StandEscapedInTheLogAndInTheStatus) {
                   .ok());
   const std::string troubled = Status();
   ExpectPlain(troubled);
-  EXPECT_THAT(troubled,
-              HasSubstr(absl::StrCat("trouble    shard-0 takes no pushes: ", kEvilShown)));
+  EXPECT_THAT(troubled, HasSubstr(absl::StrCat("trouble   shard-0 takes no pushes: ", kEvilShown)));
 
   ASSERT_TRUE(
       client_->Heartbeat(WorkerHeartbeat{.worker = 0, .incarnation = 1, .failure = kEvil}).ok());
   const std::string failed = Status();
   ExpectPlain(failed);
-  EXPECT_THAT(failed, HasSubstr(absl::StrCat("run        failed: worker 0 (w): ", kEvilShown)));
+  EXPECT_THAT(failed,
+              HasSubstr(absl::StrCat("state     failed, epoch 1: worker 0 (w): ", kEvilShown)));
   ExpectPlain(LogOf("coordinator"));
   EXPECT_THAT(LogOf("coordinator"),
               HasSubstr(absl::StrCat("the run is failed: worker 0 (w): ", kEvilShown)));
