@@ -33,9 +33,9 @@ absl::Status InUse(const std::string& path) {
                        " has something in it; wanted a new name (--name) or an empty folder");
 }
 
-// Makes the run folder, or takes an empty one. Creating config.yaml decides between two runs that
+// Makes the run folder, or claims an empty one. Creating config.yaml decides between two runs that
 // find the folder empty.
-absl::Status Take(const std::string& path) {
+absl::Status Claim(const std::string& path) {
   std::error_code error;
   if (mkdir(path.c_str(), 0777) != 0) {
     if (errno != EEXIST) return FileError("make the folder", path, errno);
@@ -66,11 +66,11 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   fs::create_directories(runs_dir, error);
   if (error) return FileError("make the folder", runs_dir, error.value());
   const std::string path = absl::StrCat(runs_dir, "/", RunName(config, now));
-  absl::Status taken = Take(path);
+  absl::Status taken = Claim(path);
   // Only a generated name may change.
   for (int i = 2; absl::IsAlreadyExists(taken) && config.run.name.empty() && i <= kSuffixMax; ++i) {
     const std::string next = absl::StrCat(path, "-", i);
-    taken = Take(next);
+    taken = Claim(next);
     if (taken.ok()) return Lock(RunFolder(next));
   }
   if (!taken.ok()) return taken;

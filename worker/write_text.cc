@@ -22,7 +22,7 @@ constexpr double kParametersOfAThread = 20e6;
 // Prints text line by line. PrintLine makes a model's control characters harmless to terminals.
 class LinePrinter {
  public:
-  void Take(char c) {
+  void Print(char c) {
     static constexpr size_t kTabColumns = 8;
     if (c == '\n') {
       Flush();
@@ -71,10 +71,10 @@ absl::Status WriteText(const TextOptions& options) {
       ReadWeights(options.folder + "/model.safetensors", replica->manifest(), layout));
   std::copy(theta.begin(), theta.end(), replica->theta());
   LinePrinter printer;
-  for (const char c : options.prompt) printer.Take(c);
+  for (const char c : options.prompt) printer.Print(c);
   const absl::Status status = Generate(*replica, model.context, options.prompt, options.length,
                                        options.sampling, [&](char c) {
-                                         printer.Take(c);
+                                         printer.Print(c);
                                          return std::ferror(stdout) == 0;
                                        });
   printer.Flush();

@@ -76,7 +76,7 @@ absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, 
                    : model->Apply(merged.header.segment, merged.header.round, merged.payload);
       });
   LONGWAVE_RETURN_IF_ERROR(log.Read([&audit](uint64_t sequence, const LogRecord& record) {
-    return audit.Take(sequence, record);
+    return audit.OnRecord(sequence, record);
   }));
   CheckLastRounds(input, shard, audit, headers, problems);
   return RunReplayReport::Shard{.findings = audit.Finish(),

@@ -18,7 +18,7 @@ bool MayPass(const absl::Status& status) {
          absl::IsUnauthenticated(status);
 }
 
-HeartbeatSchedule::Call HeartbeatSchedule::Due(absl::Time now) {
+HeartbeatSchedule::Call HeartbeatSchedule::TakeDue(absl::Time now) {
   if (now < due_at()) return Call::kNone;
   is_calling_ = true;
   is_urgent_ = false;

@@ -32,7 +32,7 @@ class HeartbeatSchedule {
       : interval_(interval), answered_(now) {}
 
   // The call that is due. The call is under way until Ended.
-  Call Due(absl::Time now);
+  Call TakeDue(absl::Time now);
   // The time of the next call; InfiniteFuture while a call is under way or after a refusal.
   absl::Time due_at() const;
   // Makes the next call due at once, or as soon as the call under way has been answered.

@@ -30,7 +30,7 @@ absl::Duration TokenBucket::WaitAt(absl::Time now) const {
   return std::max(full_at - burst_ - now, absl::ZeroDuration());
 }
 
-absl::Duration TokenBucket::Take(uint64_t bytes, absl::Time now) {
+absl::Duration TokenBucket::Charge(uint64_t bytes, absl::Time now) {
   if (rate_ == 0) return absl::ZeroDuration();
   const absl::Duration wait = WaitAt(now);
   if (now < last_) full_at_ -= last_ - now;

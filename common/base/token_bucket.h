@@ -22,11 +22,11 @@ class TokenBucket {
 
   uint64_t rate() const { return rate_; }
 
-  // Takes `bytes` and returns their wait: zero, or the time until earlier bytes are paid for.
+  // Charges `bytes` and returns their wait: zero, or the time until earlier bytes are paid for.
   // Consecutive calls give consecutive waits, as a queue.
-  absl::Duration Take(uint64_t bytes, absl::Time now);
+  absl::Duration Charge(uint64_t bytes, absl::Time now);
 
-  // The wait that Take would return, with nothing taken.
+  // The wait that Charge would return, with nothing charged.
   absl::Duration WaitAt(absl::Time now) const;
 
  private:

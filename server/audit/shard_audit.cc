@@ -38,7 +38,7 @@ ShardAudit::ShardAudit(const ShardAuditOptions& options, const Layout* layout,
   }
 }
 
-absl::Status ShardAudit::Take(uint64_t sequence, const LogRecord& record) {
+absl::Status ShardAudit::OnRecord(uint64_t sequence, const LogRecord& record) {
   if (const auto* push = std::get_if<PushRecord>(&record)) return OnPush(sequence, *push);
   if (const auto* merged = std::get_if<MergedRecord>(&record)) return OnMerged(sequence, *merged);
   return absl::OkStatus();
@@ -109,7 +109,7 @@ absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged)
   segment->last_norm = header.norm;
   segment->open_round = header.round + 1;
   segment->has_all_pushes = true;
-  return TakeState(header.segment, header.round + 1);
+  return UseState(header.segment, header.round + 1);
 }
 
 absl::Status ShardAudit::Begin(uint32_t index, uint32_t round) {
@@ -124,10 +124,10 @@ absl::Status ShardAudit::Begin(uint32_t index, uint32_t round) {
   }
   // The log reaches back as far as any snapshot needs, including the pushes to its open round.
   if (states_.contains({index, round})) segment.has_all_pushes = true;
-  return TakeState(index, round);
+  return UseState(index, round);
 }
 
-absl::Status ShardAudit::TakeState(uint32_t index, uint32_t round) {
+absl::Status ShardAudit::UseState(uint32_t index, uint32_t round) {
   const auto place = states_.find({index, round});
   if (place == states_.end()) return absl::OkStatus();
   const SnapshotHeader& header = place->second;

@@ -75,7 +75,7 @@ class ShardAudit {
 
   // The log's next record. Errors of `load` and `on_merge` are returned; errors of the log become
   // problems among the findings.
-  absl::Status Take(uint64_t sequence, const LogRecord& record);
+  absl::Status OnRecord(uint64_t sequence, const LogRecord& record);
 
   // After the last record.
   ShardFindings Finish();
@@ -102,7 +102,7 @@ class ShardAudit {
   absl::Status Begin(uint32_t segment, uint32_t round);
   // Compares the snapshot before `round`, if there is one, with the known state, or takes its
   // state.
-  absl::Status TakeState(uint32_t segment, uint32_t round);
+  absl::Status UseState(uint32_t segment, uint32_t round);
   // Whether the merge's contributors are its round's pushes.
   bool CheckContributors(uint64_t sequence, const MergedRecord& merged);
   // Repeats the merge; false: the result differs.

@@ -65,7 +65,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     effects.push_back(WorkerRegistered{known->member.worker});
     known->heard = now;
     if (is_same && !known->lost) return;  // the first answer was lost
-    if (!is_same) TakePlace(*known, request);
+    if (!is_same) ReplaceProcess(*known, request);
     if (phase_ == RunPhase::kWaiting) return BeginTrainingIfComplete(now, effects);
     Join(*known, is_same ? "registers and joins again" : "joins again in another process", effects);
     FinishRounds(now, effects);
@@ -104,7 +104,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   BeginTrainingIfComplete(now, effects);
 }
 
-void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
+void Coordinator::ReplaceProcess(Worker& worker, const RegisterWorker& request) {
   AddFormer(worker.incarnation, &worker.former);
   worker.identity = IdentityOf(request);
   worker.process = request.process;
@@ -211,16 +211,16 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     return;
   }
   Worker& worker = found->second;
-  if (!worker.left || is_over()) TakeIn(worker, heartbeat, now, effects);
+  if (!worker.left || is_over()) OnMemberHeartbeat(worker, heartbeat, now, effects);
   if (is_over()) worker.told = true;
   effects.push_back(ReplyTo(heartbeat));
 }
 
-void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now,
-                         Effects& effects) {
+void Coordinator::OnMemberHeartbeat(Worker& worker, const WorkerHeartbeat& heartbeat,
+                                    absl::Time now, Effects& effects) {
   const absl::Duration silence = now - worker.heard;
   worker.heard = now;
-  TakeState(worker, heartbeat);
+  OnWorkerState(worker, heartbeat);
   if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
   if (is_over()) return;
   if (worker.lost) {
@@ -230,7 +230,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
     return Fail(worker, failure, now, effects);
   }
-  TakeReports(worker, heartbeat, effects);
+  OnReports(worker, heartbeat, effects);
   const uint32_t ready_round = heartbeat.ready_round.value_or(kRoundNever);
   if (ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch && !worker.begun) {
     worker.ready_round = ready_round;
@@ -241,7 +241,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   FinishRunIfDone(now, effects);
 }
 
-void Coordinator::TakeState(Worker& worker, const WorkerHeartbeat& heartbeat) {
+void Coordinator::OnWorkerState(Worker& worker, const WorkerHeartbeat& heartbeat) {
   const uint32_t index = worker.member.worker;
   const WorkTotals done = WorkOf(worker.state);
   const bool is_starting = heartbeat.state.phase == WorkerPhase::kStarting;
@@ -258,7 +258,7 @@ void Coordinator::TakeState(Worker& worker, const WorkerHeartbeat& heartbeat) {
           &worker.state);
 }
 
-void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
+void Coordinator::OnReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
   const uint32_t index = worker.member.worker;
   const bool had_rounds_left = !ledger_.HasReportedEnd(index);
   // After the run was sealed no report was asked for.

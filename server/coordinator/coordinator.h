@@ -276,10 +276,11 @@ class Coordinator {
   // Refuses every further event: this coordinator's record is not the run's newest.
   void RefuseAll(const std::string& why, Effects& effects);
   ShardRegistration AnswerTo(const Shard& shard) const;
-  void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
+  void OnMemberHeartbeat(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now,
+                         Effects& effects);
   // The worker's counts never fall: they are sums over its processes.
-  void TakeState(Worker& worker, const WorkerHeartbeat& heartbeat);
-  void TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
+  void OnWorkerState(Worker& worker, const WorkerHeartbeat& heartbeat);
+  void OnReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
 
   // --- coordinator_checks.cc: what is refused and why; the checks change nothing
   // who: "worker w", for the sentence. at_most: keys of which `who` may have less.
@@ -301,7 +302,7 @@ class Coordinator {
   // The last worker with the run's first weights takes the workers with other weights along.
   void DropBeforeStart(uint32_t worker, Effects& effects);
   void DropSilentBeforeStart(absl::Time now, Effects& effects);
-  void TakePlace(Worker& worker, const RegisterWorker& request);
+  void ReplaceProcess(Worker& worker, const RegisterWorker& request);
   // Before the first round the first weights that a worker brings become the run's.
   void SetStart(Worker& worker, const std::vector<uint64_t>& hashes);
   bool AnyoneBringsStart() const;
@@ -331,7 +332,7 @@ class Coordinator {
 
   // --- coordinator_end.cc: rounds, waits, the end
   void FinishRounds(absl::Time now, Effects& effects);
-  void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
+  void OrderRepairs(const RoundOutcome& outcome, Effects& effects);
   // Leaves members out that a sealing round's majority contradicts after an earlier repair. True:
   // such a member differs, and there is no majority.
   bool LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects);

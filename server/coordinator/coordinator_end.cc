@@ -24,7 +24,7 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   for (RoundOutcome& outcome : outcomes) {
     if (promised && outcome.round >= options_.rounds)
       is_in_vain = LeaveOutOutvoted(outcome, effects);
-    if (promised) TakeRepairs(outcome, effects);
+    if (promised) OrderRepairs(outcome, effects);
     if (outcome.record.round < options_.rounds) effects.push_back(RoundFinished{outcome.record});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
@@ -54,7 +54,7 @@ bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects
   return is_in_vain && !may_help;
 }
 
-void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
+void Coordinator::OrderRepairs(const RoundOutcome& outcome, Effects& effects) {
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
     // The replica of a process that has left, or that fetches its replica anew, does not count.

@@ -38,7 +38,7 @@ bool IsActive(const MemberStatus& member) {
 
 }  // namespace
 
-void WorkerPace::Take(const WorkerState& state, absl::Time now) {
+void WorkerPace::Observe(const WorkerState& state, absl::Time now) {
   if (state.phase == WorkerPhase::kStarting) return;
   const bool is_new = state.step < at_since_.step || state.tokens < at_since_.tokens ||
                       state.seconds_computing < at_since_.seconds_computing ||
@@ -81,7 +81,7 @@ void CoordinatorMetrics::SetRun(uint64_t run) {
 
 void CoordinatorMetrics::Know(const RunStatus& status) {
   known_records_ = status.record_count;
-  TakeRecords(status);
+  ObserveRecords(status);
   for (const MemberStatus& member : status.members)
     workers_[member.member.worker].is_member = !HasLeft(member.state.phase);
   for (const ShardStatus& shard : status.shards) shards_.try_emplace(shard.shard.shard);
@@ -111,7 +111,7 @@ void CoordinatorMetrics::Heard(const WorkerHeartbeat& heartbeat, absl::Time now)
   // Once the run is over, heartbeats of unknown workers are answered too.
   const auto known = workers_.find(heartbeat.worker);
   if (known == workers_.end()) return;
-  known->second.pace.Take(heartbeat.state, now);
+  known->second.pace.Observe(heartbeat.state, now);
   CountLosses(heartbeat, known->second);
   if (!heartbeat.failure.empty()) Depart(heartbeat.worker, "failed");
   if (heartbeat.leaving) Depart(heartbeat.worker, "left");
@@ -154,12 +154,12 @@ void CoordinatorMetrics::Saved(absl::Duration took, bool ok) {
   if (!ok) metrics_->counter("longwave_coordinator_save_failures_total").Add();
 }
 
-void CoordinatorMetrics::Take(const RunStatus& status) {
-  TakeRecords(status);
-  TakeMembers(status);
+void CoordinatorMetrics::Observe(const RunStatus& status) {
+  ObserveRecords(status);
+  ObserveMembers(status);
 }
 
-void CoordinatorMetrics::TakeRecords(const RunStatus& status) {
+void CoordinatorMetrics::ObserveRecords(const RunStatus& status) {
   for (const RoundRecord& record : status.records) {
     const uint64_t steps = record.step - std::min(record.step, steps_done_);
     steps_done_ += steps;
@@ -172,7 +172,7 @@ void CoordinatorMetrics::TakeRecords(const RunStatus& status) {
   }
 }
 
-void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
+void CoordinatorMetrics::ObserveMembers(const RunStatus& status) {
   for (const MemberStatus& member : status.members) {
     const auto known = workers_.find(member.member.worker);
     if (known == workers_.end()) continue;
@@ -187,7 +187,7 @@ void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
 }
 
 void CoordinatorMetrics::Refresh(const RunStatus& status, const Refusals& refusals) {
-  Take(status);
+  Observe(status);
   for (const Refusal refusal : kPeerRefusals) {
     metrics_->counter("longwave_coordinator_peers_refused_total", {Name(refusal)})
         .Show(static_cast<double>(refusals.of(refusal)));

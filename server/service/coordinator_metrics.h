@@ -31,7 +31,7 @@ class WorkerPace {
 
   // Counts that fall belong to another process and begin a new window. A process that is starting
   // has not yet read its folder's counts.
-  void Take(const WorkerState& state, absl::Time now);
+  void Observe(const WorkerState& state, absl::Time now);
   // Of the last full window; nothing before the first one ends.
   const std::optional<Figures>& figures() const { return figures_; }
 
@@ -67,20 +67,20 @@ class CoordinatorMetrics {
   void Saved(absl::Duration took, bool ok);
   void MetricsNotWritten() { metrics_->counter("longwave_coordinator_save_failures_total").Add(); }
 
-  // Index of the first record that Take has not seen.
+  // Index of the first record that Observe has not seen.
   uint64_t next_record() const { return next_record_; }
   // Takes in the run's status: records from next_record() on, all members and shards. Called every
   // kInterval, so that departures are noticed.
-  void Take(const RunStatus& status);
+  void Observe(const RunStatus& status);
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
-  // Take, and all values of the page.
+  // Observe, and all values of the page.
   void Refresh(const RunStatus& status, const Refusals& refusals);
   Metrics* page() { return metrics_; }
 
  private:
-  void TakeRecords(const RunStatus& status);
-  void TakeMembers(const RunStatus& status);
+  void ObserveRecords(const RunStatus& status);
+  void ObserveMembers(const RunStatus& status);
   void ShowRun(const RunStatus& status);
   void ShowMembers(const RunStatus& status);
   void ShowShards(const RunStatus& status);

@@ -177,7 +177,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                           [&] { return std::exchange(end_may_have_come_, false); });
         Step(Tick{}, lock);
         if (const absl::Time now = MonotonicNow(); now >= look_at_) {
-          series_.Take(core_.Status(series_.next_record(), now));
+          series_.Observe(core_.Status(series_.next_record(), now));
           look_at_ = now + CoordinatorMetrics::kInterval;
         }
 #if defined(__GLIBC__)

@@ -39,14 +39,14 @@ absl::Status ShardDataPlane::ServeFrames() {
       LONGWAVE_ASSIGN_OR_RETURN(const std::optional<PeerFrame> frame, router_->Receive(patience));
       if (attention_.load(std::memory_order_acquire) && !Attend()) return absl::OkStatus();
       if (!frame.has_value()) break;
-      Take(*frame);
+      OnFrame(*frame);
       if (!core_->TakesMore()) break;
     }
   }
 }
 
-void ShardDataPlane::Take(const PeerFrame& frame) {
-  const ShardCore::Taken taken = core_->Take(frame, MonotonicNow());
+void ShardDataPlane::OnFrame(const PeerFrame& frame) {
+  const ShardCore::Taken taken = core_->OnFrame(frame, MonotonicNow());
   if (metrics_ != nullptr && taken.is_strangers) metrics_->HeardStranger();
   if (metrics_ != nullptr && taken.is_of_shards) metrics_->DroppedWrongKind();
   SendDue();
@@ -221,7 +221,7 @@ void ShardDataPlane::MeasureResidual() {
   const Aggregator* const aggregator = core_->shard().aggregator();
   if (!metrics_->WantsResidual(begin) || aggregator == nullptr) return;
   const double sum = aggregator->ResidualSquareSum(metrics_->residual_segment());
-  metrics_->TakeResidual(sum, begin, MonotonicNow());
+  metrics_->ObserveResidual(sum, begin, MonotonicNow());
 }
 
 void ShardDataPlane::LogNotices() {

@@ -61,7 +61,7 @@ class ShardDataPlane {
   absl::Status ServeFrames();
   // Runs the tasks that other threads have posted. False: to stop. ends: the last time.
   bool Attend(bool ends = false);
-  void Take(const PeerFrame& frame);
+  void OnFrame(const PeerFrame& frame);
   // Commits the taken frames, sends answers and updates, and tends the core.
   void Settle();
   void SendDue();

@@ -85,7 +85,7 @@ void ShardMetrics::Merged(const MergedFrame& merged, absl::Time now) {
 
 uint32_t ShardMetrics::residual_segment() const { return first_segment_ + residual_next_; }
 
-void ShardMetrics::TakeResidual(double square_sum, absl::Time began, absl::Time ended) {
+void ShardMetrics::ObserveResidual(double square_sum, absl::Time began, absl::Time ended) {
   closed_ = false;
   residual_at_ = ended + (ended - began) / kResidualShare;
   segments_[residual_next_].residual_square_sum = square_sum;
@@ -98,7 +98,7 @@ void ShardMetrics::TakeResidual(double square_sum, absl::Time began, absl::Time 
   metrics_->gauge("longwave_shard_residual_norm").Set(std::sqrt(sum));
 }
 
-void ShardMetrics::Snapshots::Take(uint64_t count) {
+void ShardMetrics::Snapshots::Observe(uint64_t count) {
   if (count == written) return;
   written = count;
   at = MonotonicNow();
@@ -166,8 +166,8 @@ void ShardMetrics::ShowTraffic(const LinkTraffic& traffic) {
 }
 
 void ShardMetrics::ShowDisk(const ShardFigures& figures) {
-  states_.Take(figures.states_written);
-  models_.Take(figures.models_written);
+  states_.Observe(figures.states_written);
+  models_.Observe(figures.models_written);
   for (const auto& [kind, snapshots] :
        {std::pair{"state", &states_}, std::pair{"model", &models_}}) {
     metrics_->counter("longwave_shard_snapshots_written_total", {kind})

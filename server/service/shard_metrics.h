@@ -67,7 +67,7 @@ class ShardMetrics {
   static constexpr double kResidualShare = 0.01;
   bool WantsResidual(absl::Time now) const { return closed_ && now >= residual_at_; }
   uint32_t residual_segment() const;  // the next one to be measured
-  void TakeResidual(double square_sum, absl::Time began, absl::Time ended);
+  void ObserveResidual(double square_sum, absl::Time began, absl::Time ended);
 
   DiskFigures& disk() { return disk_; }
   Histogram& merge_seconds() { return merge_seconds_; }
@@ -93,7 +93,7 @@ class ShardMetrics {
   struct Snapshots {
     uint64_t written = 0;
     absl::Time at;
-    void Take(uint64_t count);
+    void Observe(uint64_t count);
   };
 
   Metrics* const metrics_;

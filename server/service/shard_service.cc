@@ -138,7 +138,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     std::thread serving;
     absl::Status status = KeepPlace(stop, [&] {
       ready();
-      serving = std::thread([this] { TakeFailure(data_.Serve()); });
+      serving = std::thread([this] { NoteFailure(data_.Serve()); });
     });
     if (serving.joinable()) {
       if (status.ok() && options_.stay_when_done) Stay(stop);
@@ -194,7 +194,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   absl::Status KeepPlace(const std::stop_token& stop, const std::function<void()>& registered) {
     bool was_registered = false;
     while (!stop.stop_requested()) {
-      const HeartbeatSchedule::Call call = schedule_.Due(MonotonicNow());
+      const HeartbeatSchedule::Call call = schedule_.TakeDue(MonotonicNow());
       if (call == HeartbeatSchedule::Call::kNone) {
         WaitFor(schedule_.due_at() - MonotonicNow(), stop);
         continue;
@@ -300,7 +300,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
     if (opening_.wait_for(kOpeningPatience) != std::future_status::ready) return false;
     const absl::Status begun = opening_.get();
-    TakeFailure(begun);
+    NoteFailure(begun);
     knows_manifest_ = begun.ok();
     return true;
   }
@@ -383,7 +383,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return absl::OkStatus();
   }
 
-  void TakeFailure(const absl::Status& status) {
+  void NoteFailure(const absl::Status& status) {
     if (status.ok()) return;
     Log(LogLevel::kError, std::string(status.message()));
     const std::lock_guard lock(mutex_);

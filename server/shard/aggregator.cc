@@ -25,7 +25,7 @@ Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options.shard) continue;
     if (segments_.empty()) first_segment_ = i;  // the segments of a shard are contiguous
-    SegmentState& state = segments_.emplace_back(grace);
+    SegmentRounds& state = segments_.emplace_back(grace);
     state.segment = i;
     state.tile_sizes = layout_->TileSizes(i);
     if (keeps_residual) state.residual.resize(segments[i].coefficient_count);
@@ -51,7 +51,7 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   const Member* const member = FindMember(header.worker);
   if (member == nullptr) return Answer(header, Outcome::kNotMember, "", effects);
 
-  SegmentState& segment = StateOf(header.segment);
+  SegmentRounds& segment = StateOf(header.segment);
   const bool had_missed = !segment.missed.empty() && segment.missed.erase(header.worker) > 0;
   if (header.round < segment.open_round) {
     return OnClosedPush(segment, header, had_missed, now, effects);
@@ -114,7 +114,7 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   CloseIfComplete(segment, now, effects);
 }
 
-void Aggregator::OnClosedPush(SegmentState& segment, const PushFrame& header, bool had_missed,
+void Aggregator::OnClosedPush(SegmentRounds& segment, const PushFrame& header, bool had_missed,
                               absl::Time now, Effects& effects) {
   if (!segment.closed || segment.closed->header.round != header.round) {
     if (options_.logs) {
@@ -146,7 +146,7 @@ void Aggregator::OnPull(const PullFrame& header, Effects& effects) {
     return Answer(header, Outcome::kRejected, reason, effects);
   }
   if (!IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "", effects);
-  const SegmentState& segment = StateOf(header.segment);
+  const SegmentRounds& segment = StateOf(header.segment);
   if (header.round > segment.open_round) {
     // As for a push.
     if (!IsDue(header.worker, header.round))
@@ -166,13 +166,13 @@ void Aggregator::OnPull(const PullFrame& header, Effects& effects) {
 
 void Aggregator::OnMembership(const Membership& membership, absl::Time now, Effects& effects) {
   if (membership.epoch <= membership_.epoch) return;  // overtaken on its way
-  TakeMembership(membership);
-  for (SegmentState& segment : segments_) CloseIfComplete(segment, now, effects);
+  SetMembership(membership);
+  for (SegmentRounds& segment : segments_) CloseIfComplete(segment, now, effects);
 }
 
 void Aggregator::OnTimePassed(absl::Time now, Effects& effects) {
   restored_ = false;
-  for (SegmentState& segment : segments_) CloseIfComplete(segment, now, effects);
+  for (SegmentRounds& segment : segments_) CloseIfComplete(segment, now, effects);
 }
 
 absl::Time Aggregator::NextDue() const {
@@ -180,13 +180,13 @@ absl::Time Aggregator::NextDue() const {
   if (options_.quorum >= 1) return absl::InfiniteFuture();
   if (due_.has_value()) return *due_;
   due_ = absl::InfiniteFuture();
-  for (const SegmentState& segment : segments_) {
+  for (const SegmentRounds& segment : segments_) {
     due_ = std::min(*due_, segment.quorum_at + segment.grace.current());
   }
   return *due_;
 }
 
-void Aggregator::TakeMembership(const Membership& membership) {
+void Aggregator::SetMembership(const Membership& membership) {
   membership_ = membership;
   member_places_.clear();
   first_rounds_.clear();
@@ -195,7 +195,7 @@ void Aggregator::TakeMembership(const Membership& membership) {
     first_rounds_.push_back(member.first_round);
   }
   std::sort(first_rounds_.begin(), first_rounds_.end());
-  for (SegmentState& segment : segments_) {
+  for (SegmentRounds& segment : segments_) {
     UpdateStrangers(segment);
     std::erase_if(segment.missed,
                   [&](const auto& missed) { return !IsDue(missed.first, segment.open_round); });
@@ -231,13 +231,13 @@ void Aggregator::Answer(const FrameName& asked, Outcome outcome, std::string_vie
   effects.push_back({AnswerWith(AnswerTo(asked, outcome), reason, rejection)});
 }
 
-void Aggregator::SendAgain(const SegmentState& segment, const FrameName& asked,
+void Aggregator::SendAgain(const SegmentRounds& segment, const FrameName& asked,
                            Effects& effects) const {
   effects.push_back({SendUpdate({asked.worker}, segment.closed->header, segment.closed->payload,
                                 CauseOf(asked))});
 }
 
-void Aggregator::Accept(SegmentState& segment, const PushFrame& header,
+void Aggregator::Accept(SegmentRounds& segment, const PushFrame& header,
                         std::shared_ptr<const PayloadLayout> layout, const Buffer& payload) {
   segment.accepted.emplace(header.worker, Accepted{header.weight, header.norm, header.payload_crc,
                                                    std::move(layout), payload});
@@ -246,10 +246,10 @@ void Aggregator::Accept(SegmentState& segment, const PushFrame& header,
   open_bytes_ += payload.size();
 }
 
-bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
+bool Aggregator::IsBusyFor(const SegmentRounds& segment, size_t bytes) const {
   if (options_.open_bytes_max == 0 || open_bytes_ + bytes <= options_.open_bytes_max) return false;
   // A segment that awaits its Restore closes nothing that would free memory.
-  return std::ranges::any_of(segments_, [&](const SegmentState& other) {
+  return std::ranges::any_of(segments_, [&](const SegmentRounds& other) {
     return !other.awaits_restore && PlaceInTime(other) < PlaceInTime(segment);
   });
 }
@@ -283,14 +283,14 @@ uint32_t Aggregator::DueCount(uint32_t round) const {
                                first_rounds_.begin());
 }
 
-void Aggregator::UpdateStrangers(SegmentState& segment) const {
+void Aggregator::UpdateStrangers(SegmentRounds& segment) const {
   segment.strangers = 0;
   for (const auto& [worker, push] : segment.accepted) {
     segment.strangers += !IsDue(worker, segment.open_round);
   }
 }
 
-std::vector<uint32_t> Aggregator::WaitingFor(const SegmentState& segment) const {
+std::vector<uint32_t> Aggregator::WaitingFor(const SegmentRounds& segment) const {
   std::vector<uint32_t> workers;
   for (const Member& member : membership_.members) {
     if (member.first_round > segment.open_round) continue;
@@ -305,7 +305,7 @@ std::vector<uint32_t> Aggregator::WaitingFor(const SegmentState& segment) const 
 ShardState Aggregator::state() const {
   ShardState state = counts_;
   state.open_round = segments_.front().open_round;
-  for (const SegmentState& segment : segments_) {
+  for (const SegmentRounds& segment : segments_) {
     state.open_round = std::min(state.open_round, segment.open_round);
     state.newest_round = std::max(state.newest_round, segment.open_round);
   }
@@ -314,7 +314,7 @@ ShardState Aggregator::state() const {
 
 std::vector<SegmentReport> Aggregator::OpenSegments() const {
   std::vector<SegmentReport> open;
-  for (const SegmentState& segment : segments_) {
+  for (const SegmentRounds& segment : segments_) {
     open.push_back({segment.segment, segment.open_round, WaitingFor(segment), segment.open_bytes});
   }
   return open;
@@ -328,8 +328,8 @@ double Aggregator::ResidualSquareSum(uint32_t segment) const {
 
 Aggregator::OpenFigures Aggregator::open_figures() const {
   OpenFigures figures{.bytes = open_bytes_};
-  const SegmentState* oldest = &segments_.front();
-  for (const SegmentState& segment : segments_) {
+  const SegmentRounds* oldest = &segments_.front();
+  for (const SegmentRounds& segment : segments_) {
     figures.segments += segment.accepted.empty() ? 0 : 1;
     if (PlaceInTime(segment) < PlaceInTime(*oldest)) oldest = &segment;
   }

@@ -242,8 +242,8 @@ class Aggregator {
     std::shared_ptr<const PayloadLayout> layout;
     Buffer payload;
   };
-  struct SegmentState {
-    explicit SegmentState(const Grace& grace) : grace(grace) {}
+  struct SegmentRounds {
+    explicit SegmentRounds(const Grace& grace) : grace(grace) {}
 
     uint32_t segment = 0;
     uint32_t open_round = 0;
@@ -271,8 +271,8 @@ class Aggregator {
   void OnPush(const PushArrived& push, absl::Time now, Effects& effects);
   // A push of a round before the open one. had_missed: the worker had missed a close and pushed
   // nothing since.
-  void OnClosedPush(SegmentState& segment, const PushFrame& header, bool had_missed, absl::Time now,
-                    Effects& effects);
+  void OnClosedPush(SegmentRounds& segment, const PushFrame& header, bool had_missed,
+                    absl::Time now, Effects& effects);
   void OnPull(const PullFrame& header, Effects& effects);
   void OnMembership(const Membership& membership, absl::Time now, Effects& effects);
   void OnTimePassed(absl::Time now, Effects& effects);
@@ -281,31 +281,31 @@ class Aggregator {
               Rejection rejection = Rejection::kNone);
   // held_crc: of the push that the shard holds.
   void AnswerDuplicate(const PushFrame& push, uint32_t held_crc, Effects& effects);
-  void SendAgain(const SegmentState& segment, const FrameName& asked, Effects& effects) const;
-  void TakeMembership(const Membership& membership);
+  void SendAgain(const SegmentRounds& segment, const FrameName& asked, Effects& effects) const;
+  void SetMembership(const Membership& membership);
 
   // Runs after each change of the pushes or of the members due. Closes the segment if it is
   // complete. Otherwise begins or ends its grace, depending on the quorum.
-  void CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects);
-  void SetQuorumAt(SegmentState& segment, absl::Time at);
-  void Close(SegmentState& segment, Effects& effects);
-  void NoteMissed(SegmentState& segment) const;
+  void CloseIfComplete(SegmentRounds& segment, absl::Time now, Effects& effects);
+  void SetQuorumAt(SegmentRounds& segment, absl::Time at);
+  void Close(SegmentRounds& segment, Effects& effects);
+  void NoteMissed(SegmentRounds& segment) const;
   // The contributors of the open round with their clipping factors.
-  std::vector<Contributor> OpenContributors(const SegmentState& segment) const;
-  void NoteClipped(const SegmentState& segment, const std::vector<Contributor>& contributors,
+  std::vector<Contributor> OpenContributors(const SegmentRounds& segment) const;
+  void NoteClipped(const SegmentRounds& segment, const std::vector<Contributor>& contributors,
                    Effects& effects);
-  MergedRecord Merge(SegmentState& segment, std::vector<Contributor> contributors,
+  MergedRecord Merge(SegmentRounds& segment, std::vector<Contributor> contributors,
                      bool hashes_residual);
-  void OpenNext(SegmentState& segment, const MergedRecord& closed);
+  void OpenNext(SegmentRounds& segment, const MergedRecord& closed);
 
-  void Accept(SegmentState& segment, const PushFrame& header,
+  void Accept(SegmentRounds& segment, const PushFrame& header,
               std::shared_ptr<const PayloadLayout> layout, const Buffer& payload);
   // The order of open segments: round, fragment, index.
-  std::tuple<uint32_t, uint32_t, uint32_t> PlaceInTime(const SegmentState& segment) const {
+  std::tuple<uint32_t, uint32_t, uint32_t> PlaceInTime(const SegmentRounds& segment) const {
     return {segment.open_round, segment.segment % fragment_count_, segment.segment};
   }
   // Whether so many more bytes would exceed the limit for open rounds.
-  bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
+  bool IsBusyFor(const SegmentRounds& segment, size_t bytes) const;
   // Why run or segment of a frame do not fit; empty if they do.
   std::string Misaddressed(const FrameName& frame) const;
 
@@ -318,12 +318,12 @@ class Aggregator {
   const Member* FindMember(uint32_t worker) const;
   bool IsDue(uint32_t worker, uint32_t round) const;
   uint32_t DueCount(uint32_t round) const;
-  SegmentState& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
-  const SegmentState& StateOf(uint32_t segment) const {
+  SegmentRounds& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
+  const SegmentRounds& StateOf(uint32_t segment) const {
     return segments_[segment - first_segment_];
   }
-  std::vector<uint32_t> WaitingFor(const SegmentState& segment) const;
-  void UpdateStrangers(SegmentState& segment) const;
+  std::vector<uint32_t> WaitingFor(const SegmentRounds& segment) const;
+  void UpdateStrangers(SegmentRounds& segment) const;
 
   AggregatorOptions options_;
   std::unique_ptr<const Layout> layout_;
@@ -333,7 +333,7 @@ class Aggregator {
   std::vector<uint32_t> first_rounds_;                    // of the members, ascending
   uint32_t fragment_count_ = 1;
   uint32_t first_segment_ = 0;
-  std::vector<SegmentState> segments_;
+  std::vector<SegmentRounds> segments_;
   uint64_t open_bytes_ = 0;  // of all segments
   bool restored_ = false;    // since the last TimePassed
   // End of the earliest grace, cached since every frame needs it; nothing: to be recomputed.

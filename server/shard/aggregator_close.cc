@@ -21,7 +21,7 @@ uint32_t QuorumOf(double share, uint32_t count) {
 
 }  // namespace
 
-void Aggregator::CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects) {
+void Aggregator::CloseIfComplete(SegmentRounds& segment, absl::Time now, Effects& effects) {
   if (segment.accepted.empty()) return;
   // After most pushes some are still missing. Their number alone shows that, so a push costs the
   // same with any number of members.
@@ -44,13 +44,13 @@ void Aggregator::CloseIfComplete(SegmentState& segment, absl::Time now, Effects&
   Close(segment, effects);
 }
 
-void Aggregator::SetQuorumAt(SegmentState& segment, absl::Time at) {
+void Aggregator::SetQuorumAt(SegmentRounds& segment, absl::Time at) {
   if (at == segment.quorum_at) return;
   segment.quorum_at = at;
   due_.reset();
 }
 
-void Aggregator::Close(SegmentState& segment, Effects& effects) {
+void Aggregator::Close(SegmentRounds& segment, Effects& effects) {
   if (options_.quorum < 1) {
     segment.grace.Add(segment.last_push - segment.quorum_at);
     NoteMissed(segment);
@@ -66,7 +66,7 @@ void Aggregator::Close(SegmentState& segment, Effects& effects) {
   effects.push_back({std::move(send)});
 }
 
-void Aggregator::NoteMissed(SegmentState& segment) const {
+void Aggregator::NoteMissed(SegmentRounds& segment) const {
   const uint32_t round = segment.open_round;
   if (segment.accepted.size() - segment.strangers == DueCount(round)) return;
   for (const Member& member : membership_.members) {
@@ -76,7 +76,7 @@ void Aggregator::NoteMissed(SegmentState& segment) const {
   }
 }
 
-std::vector<Contributor> Aggregator::OpenContributors(const SegmentState& segment) const {
+std::vector<Contributor> Aggregator::OpenContributors(const SegmentRounds& segment) const {
   std::vector<Contributor> contributors;
   std::vector<float> norms;
   for (const auto& [worker, push] : segment.accepted) {
@@ -89,7 +89,7 @@ std::vector<Contributor> Aggregator::OpenContributors(const SegmentState& segmen
   return contributors;
 }
 
-void Aggregator::NoteClipped(const SegmentState& segment,
+void Aggregator::NoteClipped(const SegmentRounds& segment,
                              const std::vector<Contributor>& contributors, Effects& effects) {
   for (const Contributor& contributor : contributors) {
     if (contributor.factor == 1) continue;
@@ -106,7 +106,7 @@ void Aggregator::NoteClipped(const SegmentState& segment,
   }
 }
 
-MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> contributors,
+MergedRecord Aggregator::Merge(SegmentRounds& segment, std::vector<Contributor> contributors,
                                bool hashes_residual) {
   std::vector<Contribution> contributions;
   for (const auto& [worker, push] : segment.accepted) {
@@ -134,7 +134,7 @@ MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> c
   return record;
 }
 
-void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
+void Aggregator::OpenNext(SegmentRounds& segment, const MergedRecord& closed) {
   ClosedSegment& last = segment.closed.emplace();
   last.header = closed.header;
   for (const Contributor& contributor : closed.contributors) {

@@ -87,7 +87,7 @@ absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
 }  // namespace
 
 SegmentSnapshot Aggregator::Export(uint32_t segment) const {
-  const SegmentState& state = StateOf(segment);
+  const SegmentRounds& state = StateOf(segment);
   SegmentSnapshot snapshot{
       .open_round = state.open_round, .residual = state.residual, .closed = state.closed};
   // Pushes to the open round are in the log.
@@ -106,7 +106,7 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
     return error(absl::StrCat("wanted a segment of shard ", options_.shard, ", ", first_segment_,
                               " to ", first_segment_ + segments_.size() - 1));
   }
-  const SegmentState& state = StateOf(segment);
+  const SegmentRounds& state = StateOf(segment);
   const bool opens_anew = snapshot.residual.empty() && !snapshot.closed.has_value();
   if (snapshot.residual.size() != state.residual.size() && !opens_anew) {
     return error(absl::StrCat("E of ", snapshot.residual.size(), " coefficients, wanted ",
@@ -143,7 +143,7 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
 
 absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   LONGWAVE_RETURN_IF_ERROR(CheckSnapshot(segment, snapshot));
-  SegmentState& state = StateOf(segment);
+  SegmentRounds& state = StateOf(segment);
   state.awaits_restore = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
@@ -174,7 +174,7 @@ absl::Status Aggregator::Replay(const LogRecord& record) {
   if (const auto* push = std::get_if<PushRecord>(&record)) return ReplayPush(*push);
   if (const auto* merged = std::get_if<MergedRecord>(&record)) return ReplayMerged(*merged);
   if (const auto* told = std::get_if<MembershipRecord>(&record)) {
-    if (told->membership.epoch > membership_.epoch) TakeMembership(told->membership);
+    if (told->membership.epoch > membership_.epoch) SetMembership(told->membership);
   }
   return absl::OkStatus();
 }
@@ -191,7 +191,7 @@ absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameName& frame) const 
 absl::Status Aggregator::ReplayPush(const PushRecord& record) {
   const PushFrame& header = record.header;
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
-  SegmentState& segment = StateOf(header.segment);
+  SegmentRounds& segment = StateOf(header.segment);
   if (!is_open) {
     uint32_t& newest = segment.newest.try_emplace(header.worker, header.round).first->second;
     newest = std::max(newest, header.round);
@@ -219,7 +219,7 @@ absl::Status Aggregator::ReplayMerged(const MergedRecord& record) {
   const MergedFrame& header = record.header;
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
   if (!is_open) return absl::OkStatus();
-  SegmentState& segment = StateOf(header.segment);
+  SegmentRounds& segment = StateOf(header.segment);
   std::vector<Contributor> contributors = OpenContributors(segment);
   LONGWAVE_RETURN_IF_ERROR(CheckContributors(record, contributors));
   if (contributors.empty()) return Loss(header, "merges nothing");

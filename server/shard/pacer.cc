@@ -36,7 +36,7 @@ void Pacer::Charge(uint32_t worker, uint64_t bytes, absl::Time now) {
   const auto found = queues_.find(worker);
   if (found == queues_.end()) return;
   Queue& queue = found->second;
-  queue.bucket.Take(bytes, now);
+  queue.bucket.Charge(bytes, now);
   if (!queue.keys.empty()) Schedule(worker, queue, now + WaitOf(queue, now));
 }
 
@@ -60,7 +60,7 @@ void Pacer::PutBack(uint32_t worker, const SendFrame& send, absl::Time until) {
   if (!queue.keys.empty()) Schedule(worker, queue, until);
 }
 
-std::optional<SendFrame> Pacer::Pop(absl::Time now) {
+std::optional<SendFrame> Pacer::TakeDue(absl::Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const uint32_t worker = due_.begin()->second;
     Queue& queue = queues_.find(worker)->second;

@@ -41,16 +41,16 @@ class Pacer {
   void SetRate(uint32_t worker, uint64_t bytes_per_s);
   uint64_t RateOf(uint32_t worker) const;
 
-  // Bytes sent to the worker: each frame from Admit or Pop once it is sent, and frames that bypass
-  // the pacer.
+  // Bytes sent to the worker: each frame from Admit or TakeDue once it is sent, and frames that
+  // bypass the pacer.
   void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
 
-  // True: the frame may go to the worker now. False: the frame was kept and comes back by Pop, or
-  // was dropped because a newer frame of its segment waits or too many requested frames wait.
+  // True: the frame may go to the worker now. False: the frame was kept and comes back by TakeDue,
+  // or was dropped because a newer frame of its segment waits or too many requested frames wait.
   bool Admit(uint32_t worker, const SendFrame& send, absl::Time now);
   // The next due frame, to one worker. Workers come in the order of their times, a worker's frames
   // in the order of Admit.
-  std::optional<SendFrame> Pop(absl::Time now);
+  std::optional<SendFrame> TakeDue(absl::Time now);
   // Returns a frame that could not be sent to the worker. The frame comes back at `until` or later,
   // before the worker's others, unless a newer one of its segment waits.
   void PutBack(uint32_t worker, const SendFrame& send, absl::Time until);
@@ -58,7 +58,7 @@ class Pacer {
   // Dropped frames since the last call, as (worker, segment).
   std::vector<std::pair<uint32_t, uint32_t>> TakeDropped() { return std::exchange(dropped_, {}); }
 
-  // The next time at which Pop may return a frame; InfiniteFuture: no frame waits.
+  // The next time at which TakeDue may return a frame; InfiniteFuture: no frame waits.
   absl::Time NextDue() const;
 
   struct Waiting {

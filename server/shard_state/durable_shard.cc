@@ -11,16 +11,6 @@
 #include "common/wire/snapshot_payload.h"
 
 namespace longwave {
-namespace {
-
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableShardOptions& options,
                                                                  Layout layout,
@@ -63,14 +53,7 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
 
 uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
   current_event_ = ++events_;
-  std::visit(Overloaded{[&](const PushArrived& push) { OnPush(push, now); },
-                        [&](const PullArrived& pull) { OnPull(pull, now); },
-                        [&](const MembershipChanged& change) { OnMembership(change, now); },
-                        [&](const TimePassed&) { PassTime(now); },
-                        [&](const FetchArrived& fetch) { OnFetch(fetch.header, now); },
-                        [&](const SnapshotArrived& snapshot) { OnSnapshot(snapshot, now); },
-                        [&](const HashChecksArrived& hash_checks) { OnHashChecks(hash_checks); }},
-             event);
+  std::visit([&](const auto& each) { On(each, now); }, event);
   current_event_ = 0;
   request_.reset();
   return events_;
@@ -120,13 +103,13 @@ void DurableShard::PassTime(absl::Time now) {
   const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
   if (start_requests_.NextDue() <= now) {
     for (const SnapshotRequests::Request& request :
-         start_requests_.Due(Reachable(MembersOfStart()), open_round, now)) {
+         start_requests_.TakeDue(Reachable(MembersOfStart()), open_round, now)) {
       EmitRequest({request.segment, kRoundNever, request.worker});
     }
   }
   if (requests_.NextDue() <= now) {
     for (const SnapshotRequests::Request& request :
-         requests_.Due(Reachable(MembersTakingPart()), open_round, now)) {
+         requests_.TakeDue(Reachable(MembersTakingPart()), open_round, now)) {
       EmitRequest(request);
     }
   }
@@ -172,7 +155,7 @@ void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t>
   requests_.RoundOpened(merged.segment, open_round);
 }
 
-void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
+void DurableShard::On(const PushArrived& push, absl::Time now) {
   request_ = push.header;
   if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
   // A push says nothing of its sender's progress: a copy may have waited in queues since before an
@@ -181,7 +164,7 @@ void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
   StepAggregator(push, now);
 }
 
-void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
+void DurableShard::On(const PullArrived& pull, absl::Time now) {
   request_ = pull.header;
   if (!trouble_.empty()) return Answer(pull.header, Outcome::kBusy, "");
   if (IsForRestore(pull.header)) {
@@ -194,7 +177,7 @@ void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
   StepAggregator(pull, now);
 }
 
-void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now) {
+void DurableShard::On(const MembershipChanged& change, absl::Time now) {
   if (change.membership.epoch <= membership_.epoch) return;  // overtaken by a newer one
   const std::vector<uint32_t> took_part = MembersTakingPart();
   membership_ = change.membership;
@@ -218,7 +201,8 @@ void DurableShard::KeepMembership() {
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
 }
 
-void DurableShard::OnFetch(const FetchFrame& header, absl::Time now) {
+void DurableShard::On(const FetchArrived& fetch, absl::Time now) {
+  const FetchFrame& header = fetch.header;
   request_ = header;
   if (!trouble_.empty()) return Answer(header, Outcome::kBusy, "");
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
@@ -238,7 +222,7 @@ void DurableShard::OnFetch(const FetchFrame& header, absl::Time now) {
   Emit(AnswerFromDisk{header});
 }
 
-void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
+void DurableShard::On(const SnapshotArrived& snapshot, absl::Time now) {
   const SnapshotFrame& header = snapshot.header;
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) return;
   // Every snapshot is answered, useful or not: its sender waits to know that the link is free.
@@ -286,7 +270,7 @@ absl::Status DurableShard::CheckModelRound(const SnapshotFrame& header) const {
   return InvalidArgument("its round is ", header.round, ", wanted ", above + 1, " to ", open_round);
 }
 
-void DurableShard::OnHashChecks(const HashChecksArrived& hash_checks) {
+void DurableShard::On(const HashChecksArrived& hash_checks, absl::Time) {
   for (const HashCheck& check : hash_checks.hash_checks) {
     if (!IsMine(check.segment)) continue;
     SnapshotRequests& requests = check.round == 0 ? start_requests_ : requests_;

@@ -230,12 +230,13 @@ class DurableShard {
                      std::optional<SnapshotRequests::Held> model);
 
   // Events (durable_shard.cc).
-  void OnPush(const PushArrived& push, absl::Time now);
-  void OnPull(const PullArrived& pull, absl::Time now);
-  void OnMembership(const MembershipChanged& change, absl::Time now);
-  void OnFetch(const FetchFrame& header, absl::Time now);
-  void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
-  void OnHashChecks(const HashChecksArrived& hash_checks);
+  void On(const PushArrived& push, absl::Time now);
+  void On(const PullArrived& pull, absl::Time now);
+  void On(const MembershipChanged& change, absl::Time now);
+  void On(const TimePassed&, absl::Time now) { PassTime(now); }
+  void On(const FetchArrived& fetch, absl::Time now);
+  void On(const SnapshotArrived& snapshot, absl::Time now);
+  void On(const HashChecksArrived& hash_checks, absl::Time now);
   void PassTime(absl::Time now);
   void StepAggregator(const AggregatorEvent& event, absl::Time now);
   std::optional<uint64_t> Keep(const LogRecord& record);

@@ -192,7 +192,7 @@ bool DurableShard::IsForRestore(const FrameName& frame) const {
 }
 
 void DurableShard::PursueRestores(absl::Time now) {
-  const ReplicaRestores::Steps steps = restores_.Due(membership_, MembersTakingPart(), now);
+  const ReplicaRestores::Steps steps = restores_.TakeDue(membership_, MembersTakingPart(), now);
   for (const SnapshotRequests::Request& each : steps.requests) EmitRequest(each);
   for (const SnapshotRequests::Request& each : steps.known)
     FinishRestore(each.segment, each.round, each.worker, std::nullopt);

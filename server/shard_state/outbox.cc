@@ -27,7 +27,7 @@ void Outbox::SendDue(absl::Time now, SendToPeer send_to_peer) {
   }
   // Frames that wait for a hello leave after its answer: the worker ignores earlier ones.
   while (welcomes_.empty()) {
-    std::optional<SendFrame> due = pacer_.Pop(now);
+    std::optional<SendFrame> due = pacer_.TakeDue(now);
     if (!due.has_value()) break;
     Send(due->workers.front(), *due, now, send_to_peer);
   }

@@ -36,8 +36,8 @@ std::vector<uint32_t> ReplicaRestore::Silent(const std::vector<uint32_t>& awaite
   return silent;
 }
 
-std::optional<ReplicaRestore::Choice> ReplicaRestore::Due(const std::vector<uint32_t>& awaited,
-                                                          absl::Time now) {
+std::optional<ReplicaRestore::Choice> ReplicaRestore::TakeDue(const std::vector<uint32_t>& awaited,
+                                                              absl::Time now) {
   const bool all_heard =
       !rounds_.empty() && !awaited.empty() &&
       std::ranges::all_of(awaited, [&](uint32_t worker) { return rounds_.contains(worker); });

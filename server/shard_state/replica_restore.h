@@ -48,7 +48,7 @@ class ReplicaRestore {
   // the round follows after kPatience (or GiveUntil), or at once after Refuse. `awaited`: the
   // members that take part; while there are none (all were lost and are joining again), all
   // members.
-  std::optional<Choice> Due(const std::vector<uint32_t>& awaited, absl::Time now);
+  std::optional<Choice> TakeDue(const std::vector<uint32_t>& awaited, absl::Time now);
   // The last request; nullopt: none yet.
   const std::optional<Choice>& choice() const { return choice_; }
   // The worker has or had the request for this round: the earlier one may answer after the later.

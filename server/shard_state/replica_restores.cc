@@ -26,9 +26,9 @@ void ReplicaRestores::MembersChanged(const std::vector<uint32_t>& before,
   if (!std::ranges::all_of(before, is_there)) decides_at_ = now + options_.join_patience;
 }
 
-ReplicaRestores::Steps ReplicaRestores::Due(const Membership& members,
-                                            const std::vector<uint32_t>& take_part,
-                                            absl::Time now) {
+ReplicaRestores::Steps ReplicaRestores::TakeDue(const Membership& members,
+                                                const std::vector<uint32_t>& take_part,
+                                                absl::Time now) {
   std::vector<uint32_t> awaited = take_part;
   if (awaited.empty()) {
     for (const Member& member : members.members) awaited.push_back(member.worker);
@@ -45,7 +45,7 @@ ReplicaRestores::Steps ReplicaRestores::Due(const Membership& members,
       restore.GiveUntil(decides_at_);
       continue;
     }
-    const auto choice = restore.Due(awaited, now);
+    const auto choice = restore.TakeDue(awaited, now);
     if (!choice.has_value()) continue;
     if (choice->round == 0 || !options_.needs_states) {
       steps.known.push_back({segment, choice->round, choice->worker});

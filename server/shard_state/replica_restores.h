@@ -61,7 +61,7 @@ class ReplicaRestores {
     std::vector<SnapshotRequests::Request> known;
   };
   // Due work, each step returned once. take_part: the members that do.
-  Steps Due(const Membership& members, const std::vector<uint32_t>& take_part, absl::Time now);
+  Steps TakeDue(const Membership& members, const std::vector<uint32_t>& take_part, absl::Time now);
   absl::Time NextDue() const;
 
  private:

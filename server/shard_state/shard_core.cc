@@ -30,7 +30,7 @@ void ShardCore::SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now
   shard_->Step(HashChecksArrived{std::move(hash_checks)}, now);
 }
 
-ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
+ShardCore::Taken ShardCore::OnFrame(const PeerFrame& frame, absl::Time now) {
   const auto& [header, payload] = frame.frame;
   ++batch_frames_;
   batch_bytes_ += payload.size();

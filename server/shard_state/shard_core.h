@@ -27,9 +27,9 @@ namespace longwave {
 // thread and the simulator drive the same object. From the first membership on, a driver calls in a
 // loop and at NextDue() (earlier frames stay in the socket):
 //
-//   Take    a frame, and SendDue; repeated while TakesMore()
-//   Commit  one write and one sync for all of them, and SendDue
-//   Tend    slow work that no worker waits for
+//   OnFrame  each frame, and SendDue; repeated while TakesMore()
+//   Commit   one write and one sync for all of them, and SendDue
+//   Tend     slow work that no worker waits for
 //
 // Answers   The shard answers on the connection that carried the request, right after the commit.
 //           Each request has one answer; a pull of an open round is answered with its update.
@@ -62,7 +62,7 @@ class ShardCore {
     bool is_strangers = false;
     bool is_of_shards = false;  // only shards send this kind: dropped
   };
-  Taken Take(const PeerFrame& frame, absl::Time now);
+  Taken OnFrame(const PeerFrame& frame, absl::Time now);
   // The driver may take another frame before Commit.
   bool TakesMore() const;
   // Returns the effects for the driver's counts and checks; their frames are due from now on.

@@ -74,7 +74,7 @@ SnapshotRequests::Wanted* SnapshotRequests::Next(
   return next;
 }
 
-std::vector<SnapshotRequests::Request> SnapshotRequests::Due(
+std::vector<SnapshotRequests::Request> SnapshotRequests::TakeDue(
     const std::vector<uint32_t>& members, absl::FunctionRef<uint32_t(uint32_t segment)> open_round,
     absl::Time now) {
   Expire(members, open_round, now);

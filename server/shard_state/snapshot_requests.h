@@ -62,11 +62,11 @@ class SnapshotRequests {
   void Want(uint32_t segment, uint32_t open_round, uint64_t turn, absl::Duration patience);
   // The requests to send now, each returned once, for the state before the open round: members no
   // longer have earlier ones.
-  std::vector<Request> Due(const std::vector<uint32_t>& members,
-                           absl::FunctionRef<uint32_t(uint32_t segment)> open_round,
-                           absl::Time now);
+  std::vector<Request> TakeDue(const std::vector<uint32_t>& members,
+                               absl::FunctionRef<uint32_t(uint32_t segment)> open_round,
+                               absl::Time now);
   absl::Time NextDue() const;
-  // Due may have new results: the membership changed, or the segment's round opened.
+  // TakeDue may have new results: the membership changed, or the segment's round opened.
   void MembersChanged() { look_again_ = true; }
   void RoundOpened(uint32_t segment, uint32_t round);
 
@@ -111,7 +111,7 @@ class SnapshotRequests {
   const bool of_start_;
   std::map<uint32_t, Wanted> wanted_;  // by segment
   uint64_t places_ = 0;
-  bool look_again_ = false;  // state has changed since Due
+  bool look_again_ = false;  // state has changed since TakeDue
 };
 
 }  // namespace longwave

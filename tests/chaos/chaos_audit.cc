@@ -90,8 +90,9 @@ absl::StatusOr<ShardFindings> AuditShard(const std::string& run, const RunConfig
         *rounds = std::max(*rounds, merged.header.round + 1);
         return books.Merge(merged, pushes);
       });
-  LONGWAVE_RETURN_IF_ERROR(log.Read(
-      [&](uint64_t sequence, const LogRecord& record) { return audit.Take(sequence, record); }));
+  LONGWAVE_RETURN_IF_ERROR(log.Read([&](uint64_t sequence, const LogRecord& record) {
+    return audit.OnRecord(sequence, record);
+  }));
   return audit.Finish();
 }
 

@@ -79,7 +79,7 @@ class IntegerRun {
       push.header.worker = worker;
       push.header.weight = kSignalWeight;
       push.payload = Buffer(EncodeDense(kUp, layout_, 0, residual));
-      Take(up, push.payload, residual);
+      Subtract(up, push.payload, residual);
       closed.merged.contributors.push_back({worker, kSignalWeight, 1});
       closed.pushes[worker] = push;
     }
@@ -88,10 +88,10 @@ class IntegerRun {
     }
     closed.merged.header.round = round;
     closed.merged.payload = Buffer(merger_.Merge(layout_, 0, round, contributions, held_).payload);
-    Take(down, closed.merged.payload, anchor);
+    Subtract(down, closed.merged.payload, anchor);
     rounds.push_back(std::move(closed));
   }
-  static void Take(const PayloadLayout& form, const Buffer& payload, std::vector<float>& from) {
+  static void Subtract(const PayloadLayout& form, const Buffer& payload, std::vector<float>& from) {
     std::vector<uint16_t> indices(form.sent_count(0));
     std::vector<float> values(indices.size());
     ReadTile(form, 0, payload.bytes(), 0, indices, values);

@@ -73,7 +73,7 @@ HostileFrames::HostileFrames(const Guest* guest, Beliefs* beliefs, Rng* rng)
 void HostileFrames::Act() {
   Line* const line = SomeLine();
   if (line == nullptr) return;
-  if (line->reads) TakeIn(*line);
+  if (line->reads) ReceiveAll(*line);
   const uint64_t what = rng_->Below(100);
   if (what < 15) return SendRound(*line);
   if (what < 18) return SendParts(*line);
@@ -97,7 +97,7 @@ HostileFrames::Line* HostileFrames::SomeLine() {
   return lines_.empty() ? nullptr : &lines_[rng_->Below(lines_.size())];
 }
 
-void HostileFrames::TakeIn(Line& line) {
+void HostileFrames::ReceiveAll(Line& line) {
   for (int i = 0; i < 64; ++i) {
     const auto received = line.dealer->Receive(absl::ZeroDuration());
     if (!received.ok() || !received->has_value()) return;

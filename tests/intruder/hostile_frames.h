@@ -37,7 +37,7 @@ class HostileFrames {
   };
 
   Line* SomeLine();
-  void TakeIn(Line& line);
+  void ReceiveAll(Line& line);
   void SendFrame(Line& line);
   void SendRound(Line& line);  // a push to each segment of the shard, of its open round
   void SendParts(Line& line);

@@ -130,7 +130,7 @@ bool SimCoordinator::PutCopyBack() {
   Crash();
   had_older_record_ = true;
   env_.probes->Hit(Probe::kCoordinatorGotOlderRecord);
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat("the coordinator gets its record as it was in epoch ", copy_->saved.epoch);
   });
   const auto told = [](const CoordinatorState& state) {
@@ -239,7 +239,7 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
   if (const auto* finished = std::get_if<RoundFinished>(&effect)) {
     const uint32_t round = finished->record.round;
     env_.trace->Add(static_cast<uint64_t>(Mark::kRound), {round, finished->record.members});
-    env_.trace->Tell([&] {
+    env_.trace->Print([&] {
       return absl::StrCat("round ", round, " is finished by ", finished->record.members,
                           " members, replicas ",
                           finished->record.replicas_equal ? "equal" : "not equal");
@@ -251,7 +251,7 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     rounds_finished_ = std::max<uint64_t>(rounds_finished_, round + 1);
   } else if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
     env_.trace->Add(static_cast<uint64_t>(Mark::kPhase), {static_cast<uint64_t>(changed->phase)});
-    env_.trace->Tell([&] {
+    env_.trace->Print([&] {
       return absl::StrCat("the run is ", std::string(Name(changed->phase)), " ", changed->reason);
     });
     if (is_over() || changed->phase < phase_) {
@@ -268,9 +268,9 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
                                          ", and not sealed: ", state.inequality));
     }
   } else if (const auto* notice = std::get_if<Notice>(&effect)) {
-    env_.trace->Tell([&] { return absl::StrCat("coordinator: ", notice->text); });
+    env_.trace->Print([&] { return absl::StrCat("coordinator: ", notice->text); });
   } else if (const auto* refused = std::get_if<Refused>(&effect)) {
-    env_.trace->Tell([&] {
+    env_.trace->Print([&] {
       return absl::StrCat("coordinator refuses: ", std::string(refused->status.message()));
     });
   } else if (const auto* reply = std::get_if<WorkerHeartbeatReply>(&effect)) {

@@ -37,7 +37,7 @@ const DurableShard* SimShard::durable() const {
 
 void SimShard::OnStart() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
-  env_.trace->Tell([&] { return absl::StrCat("shard ", index_, " starts"); });
+  env_.trace->Print([&] { return absl::StrCat("shard ", index_, " starts"); });
   incarnation_ = rng_.Next() | 1;
   if (port_ == 0 || env_.settings->shards_move) port_ = generation();
   if (env_.settings->shards_have_disks) {
@@ -53,7 +53,7 @@ void SimShard::OnStart() {
 
 void SimShard::OnCrash() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kCrash), {node()});
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat("shard ", index_, " ends",
                         next_stop_ == SimFileSystem::Stop::kPower ? " with its machine" : "");
   });
@@ -98,7 +98,7 @@ bool SimShard::PutCopyBack() {
   if (coordinator_->LogRecordsOf(index_, copy_->folder) <= copy_->log_records) return false;
   Crash();
   env_.probes->Hit(Probe::kShardGotOlderFolder);
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat("shard ", index_, " gets its folder as it was after record ",
                         copy_->log_records);
   });
@@ -117,7 +117,7 @@ void SimShard::PutNewestBack() {
 void SimShard::LoseFolder() {
   Crash();
   env_.probes->Hit(Probe::kShardLostFolder);
-  env_.trace->Tell([&] { return absl::StrCat("shard ", index_, " loses its folder"); });
+  env_.trace->Print([&] { return absl::StrCat("shard ", index_, " loses its folder"); });
   UseDisk(std::make_unique<SimFileSystem>(rng_.Next()));
   if (std::exchange(folder_is_new_, true)) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
@@ -153,7 +153,7 @@ std::string SimShard::Describe() const {
 // Makes the due call, and schedules the next one.
 void SimShard::CallCoordinator() {
   if (stopped_) return;
-  switch (schedule_->Due(now())) {
+  switch (schedule_->TakeDue(now())) {
     case HeartbeatSchedule::Call::kNone:
       if (schedule_->due_at() != absl::InfiniteFuture())
         After(schedule_->due_at() - now(), [this] { CallCoordinator(); });
@@ -175,7 +175,7 @@ void SimShard::Register() {
                               .folder = folder_};
   coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) registration_ = std::get<ShardRegistration>(*answer);
-    TakeEnd(answer.status());
+    OnCallEnded(answer.status());
   });
 }
 
@@ -187,14 +187,14 @@ void SimShard::Beat() {
   heartbeat.knows_manifest = knows_manifest_;
   coordinator_->Call(*this, heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     const uint32_t epoch = known_epoch_;
-    if (answer.ok()) TakeReply(std::get<ShardHeartbeatReply>(*answer));
+    if (answer.ok()) OnReply(std::get<ShardHeartbeatReply>(*answer));
     if (!up() || stopped_) return;
     if (epoch != known_epoch_) schedule_->Urge();
-    TakeEnd(answer.status());
+    OnCallEnded(answer.status());
   });
 }
 
-void SimShard::TakeEnd(const absl::Status& answer) {
+void SimShard::OnCallEnded(const absl::Status& answer) {
   const bool was_registered = schedule_->is_registered();
   const bool begun = known_epoch_ != 0;
   if (schedule_->Ended(answer, begun, begun, now()) != HeartbeatSchedule::End::kRefused)
@@ -209,7 +209,7 @@ void SimShard::TakeEnd(const absl::Status& answer) {
       "shard ", index_, " is refused by the coordinator: ", std::string(answer.message())));
 }
 
-void SimShard::TakeReply(const ShardHeartbeatReply& reply) {
+void SimShard::OnReply(const ShardHeartbeatReply& reply) {
   if (reply.instruction == Instruction::kStop) {
     stopped_ = true;
     return;
@@ -261,7 +261,7 @@ void SimShard::OpenShard(const Manifest&) {
   auto opened = DurableShard::Open(options, *env_.layout, std::move(open_store));
   if (EndIfStopped()) return;
   if (!opened.ok()) {
-    env_.trace->Tell([&] {
+    env_.trace->Print([&] {
       return absl::StrCat("shard ", index_, ": ", std::string(opened.status().message()));
     });
     return env_.checker->Violate(

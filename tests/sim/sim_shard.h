@@ -40,10 +40,10 @@ struct Peer {
 };
 
 // Receives frames from shards: a worker.
-class FrameTaker {
+class FrameReceiver {
  public:
-  virtual ~FrameTaker() = default;
-  virtual void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) = 0;
+  virtual ~FrameReceiver() = default;
+  virtual void OnFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) = 0;
 };
 
 // The real ShardCore on simulated time, network and disk, with heartbeats like the server's.
@@ -55,7 +55,7 @@ class SimShard final : public Process {
   ~SimShard() override;
 
   // A worker's frame for the shard when it listened at `port`. Runs in this process.
-  void TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* taker, uint64_t port);
+  void OnFrame(const WireFrame& frame, const Peer& from, FrameReceiver* receiver, uint64_t port);
   uint64_t port() const { return port_; }
 
   // Faults of the machine.
@@ -85,7 +85,7 @@ class SimShard final : public Process {
  private:
   struct Connection {
     Peer peer;
-    FrameTaker* taker = nullptr;
+    FrameReceiver* receiver = nullptr;
   };
   using Request = std::tuple<PeerId, FrameKind, uint32_t /*round*/, uint32_t /*segment*/>;
 
@@ -96,8 +96,8 @@ class SimShard final : public Process {
   void CallCoordinator();
   void Register();
   void Beat();
-  void TakeEnd(const absl::Status& answer);
-  void TakeReply(const ShardHeartbeatReply& reply);
+  void OnCallEnded(const absl::Status& answer);
+  void OnReply(const ShardHeartbeatReply& reply);
   void OpenShard(const Manifest& manifest);
   absl::StatusOr<std::unique_ptr<ShardStore>> OpenStore();
   void StartAgain();

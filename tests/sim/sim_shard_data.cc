@@ -32,15 +32,15 @@ PeerId PeerIdOf(const Peer& peer) {
 
 }  // namespace
 
-void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* taker,
-                         uint64_t port) {
+void SimShard::OnFrame(const WireFrame& frame, const Peer& from, FrameReceiver* receiver,
+                       uint64_t port) {
   if (port != port_ || core_ == nullptr || known_epoch_ == 0) return;
   const FrameHeader header = Open(frame, env_.checker);
   const FrameName name = header;
   env_.trace->Add(
       static_cast<uint64_t>(Mark::kFrameToShard),
       {node(), static_cast<uint64_t>(name.kind), name.worker, name.round, name.segment});
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat("shard ", index_, " gets ", std::string(Name(name.kind)), " of worker ",
                         name.worker, ", round ", name.round, ", segment ", name.segment);
   });
@@ -53,11 +53,11 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
   uint64_t& newest = newest_connections_[from.process->node()];
   if (from.id() < newest) env_.probes->Hit(Probe::kFrameOvertaken);
   newest = std::max(newest, from.id());
-  connections_.insert_or_assign(peer, Connection{from, taker});
+  connections_.insert_or_assign(peer, Connection{from, receiver});
   const auto* const hello = std::get_if<HelloFrame>(&header);
   const uint32_t number = hello != nullptr ? hello->frames_sent : name.round;
   ++requests_[{peer, name.kind, number, name.segment}];
-  const ShardCore::Taken taken = core_->Take({peer, {header, frame.payload}}, now());
+  const ShardCore::Taken taken = core_->OnFrame({peer, {header, frame.payload}}, now());
   if (EndIfStopped()) return;
   if (taken.is_of_shards) env_.checker->Violate("a worker sent a frame that only shards send");
   if (push != nullptr) pushes_[taken.event] = push->payload_crc;
@@ -143,7 +143,7 @@ void SimShard::SendDue() {
 
 // Sends like a router's socket, which may refuse the frame.
 absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
-  const auto& [peer, taker] = connections_.at(id);
+  const auto& [peer, receiver] = connections_.at(id);
   if (peer.process->generation() != peer.generation) {
     env_.probes->Hit(Probe::kPeerGone);
     return absl::NotFoundError("its process has ended");
@@ -158,12 +158,12 @@ absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
   if (header.kind() == FrameKind::kRequest && header.segment() == kNoSegment)
     env_.probes->Hit(Probe::kHelloRequested);
   env_.network->Send(node(), *peer.process, peer.id() + (generation() << 16), frame.bytes(),
-                     [this, peer = peer, taker = taker, own = generation(), frame] {
+                     [this, peer = peer, receiver = receiver, own = generation(), frame] {
                        // A connection ends with either process. Frames of the shard's last process
                        // may arrive until the next one runs.
                        const bool is_open =
                            peer.process->generation() == peer.generation && generation() <= own + 1;
-                       if (is_open) taker->TakeFrame(index_, peer.connection, frame);
+                       if (is_open) receiver->OnFrame(index_, peer.connection, frame);
                      });
   return absl::OkStatus();
 }
@@ -258,7 +258,7 @@ void SimShard::CheckAnswer(uint64_t event, const AnswerFrame& header) {
       env_.checker->Violate("a poisoned push was accepted");
     return;
   }
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat("shard ", index_, " answers worker ", header.worker, ", round ",
                         header.round, ", segment ", header.segment, ": ",
                         std::string(Name(header.outcome)), ", open is round ", header.open_round);
@@ -329,7 +329,7 @@ void SimShard::Observe() {
     was_restoring_ = false;
   }
   for (const std::string& notice : core_->TakeNotices()) {
-    env_.trace->Tell([&] { return absl::StrCat("shard ", index_, ": ", notice); });
+    env_.trace->Print([&] { return absl::StrCat("shard ", index_, ": ", notice); });
   }
   uint64_t open_bytes = 0;
   for (const auto& open : shard.OpenSegments()) open_bytes += open.open_bytes;

@@ -43,7 +43,7 @@ SimWorker::SimWorker(const Environment& env, const KernelOps* ops, SimCoordinato
 
 void SimWorker::OnStart() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
-  env_.trace->Tell([&] { return absl::StrCat(name(), " starts"); });
+  env_.trace->Print([&] { return absl::StrCat(name(), " starts"); });
   incarnation_ = rng_.Next() | 1;
   identity_ = incarnation_;
   if (disk_ != nullptr) {
@@ -71,7 +71,7 @@ void SimWorker::OnStart() {
 
 void SimWorker::OnCrash() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kCrash), {node()});
-  env_.trace->Tell([&] { return absl::StrCat(name(), " ends"); });
+  env_.trace->Print([&] { return absl::StrCat(name(), " ends"); });
   env_.probes->Hit(Probe::kWorkerCrashed);
   folder_.reset();
   ranks_.clear();
@@ -120,7 +120,7 @@ bool SimWorker::ComeBackFromBackUp() {
   disk_ = std::move(backup_);
   kept_account_ = backup_account_;
   is_from_backup_ = true;
-  env_.trace->Tell([&] { return absl::StrCat(name(), " has its folder from an older time"); });
+  env_.trace->Print([&] { return absl::StrCat(name(), " has its folder from an older time"); });
   return true;
 }
 
@@ -169,7 +169,7 @@ void SimWorker::Damage(uint64_t element) {
   const_cast<float*>(OwnerOf(segment).pipeline->anchor())[at] += 3 + static_cast<float>(place_);
   damaged_.insert(segment);
   env_.probes->Hit(Probe::kReplicaDamaged);
-  env_.trace->Tell([&] { return absl::StrCat("the replica of ", name(), " is damaged"); });
+  env_.trace->Print([&] { return absl::StrCat("the replica of ", name(), " is damaged"); });
 }
 
 void SimWorker::KillConnection(uint32_t shard, bool one_way) {
@@ -237,19 +237,21 @@ void SimWorker::CallCoordinator() {
   state.round = !has_core() ? 0 : core().round();
   state.train_loss = 1;
   session_->SetState(state);
-  const SessionCore::Call call = session_->Due(now());
+  const SessionCore::Call call = session_->TakeDue(now());
   if (const auto* const registration = std::get_if<RegisterWorker>(&call)) {
     coordinator_->Call(*this, *registration, [this](const absl::StatusOr<CoordinatorEffect>& got) {
-      session_->Take(got.ok() ? absl::StatusOr<uint32_t>(std::get<WorkerRegistered>(*got).worker)
-                              : got.status(),
-                     now());
+      session_->OnRegistered(got.ok()
+                                 ? absl::StatusOr<uint32_t>(std::get<WorkerRegistered>(*got).worker)
+                                 : got.status(),
+                             now());
       worker_ = session_->worker();
       TakeAnswer();
     });
   } else if (const auto* const heartbeat = std::get_if<WorkerHeartbeat>(&call)) {
     coordinator_->Call(*this, *heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& got) {
       using Reply = absl::StatusOr<WorkerHeartbeatReply>;
-      session_->Take(got.ok() ? Reply(std::get<WorkerHeartbeatReply>(*got)) : got.status(), now());
+      session_->OnHeartbeatReply(
+          got.ok() ? Reply(std::get<WorkerHeartbeatReply>(*got)) : got.status(), now());
       TakeAnswer();
     });
   } else if (session_->due_at() < call_at_ || call_at_ <= now()) {

@@ -28,12 +28,12 @@ namespace longwave::sim {
 
 // A worker's process: the real cores, pipeline, ledgers and checkpoints, with simulated calls,
 // frames and steps. Signals are whole numbers drawn from the worker's stream.
-class SimWorker final : public Process, public FrameTaker {
+class SimWorker final : public Process, public FrameReceiver {
  public:
   SimWorker(const Environment& env, const KernelOps* ops, SimCoordinator* coordinator,
             std::vector<SimShard*> shards, uint32_t place);
 
-  void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) override;
+  void OnFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) override;
 
   // Faults.
   void Slow(double factor, absl::Time until);
@@ -103,7 +103,7 @@ class SimWorker final : public Process, public FrameTaker {
   bool Feed();
   void NoteSettled(uint32_t round, uint32_t segment, Fate fate);
   Settled Disturbed(Settled settled) const;
-  void TakeFetched(FetchEvent event, size_t rank);
+  void OnFetched(FetchEvent event, size_t rank);
   bool Advance();
   // Advances all cores, which have to agree.
   absl::StatusOr<WorkerCore::Wish> AdvanceAll();

@@ -110,7 +110,7 @@ bool SimWorker::Feed() {
   bool fed = false;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     while (const std::optional<Settled> settled = ranks_[r].ledger->TakeSettled()) {
-      env_.trace->Tell([&] {
+      env_.trace->Print([&] {
         constexpr const char* kFates[] = {"accepted", "late", "unknown"};
         return absl::StrCat(name(), " settles round ", settled->round, ", segment ",
                             settled->segment, ": ", kFates[static_cast<int>(settled->fate)],
@@ -130,7 +130,7 @@ bool SimWorker::Feed() {
     while (core().takes_fetched()) {
       std::optional<FetchEvent> event = ranks_[r].ledger->TakeFetched();
       if (!event.has_value()) break;
-      TakeFetched(*std::move(event), r);
+      OnFetched(*std::move(event), r);
       CheckCore();
       fed = true;
     }
@@ -158,7 +158,7 @@ Settled SimWorker::Disturbed(Settled settled) const {
   return settled;
 }
 
-void SimWorker::TakeFetched(FetchEvent event, size_t rank) {
+void SimWorker::OnFetched(FetchEvent event, size_t rank) {
   const auto take = [&] {
     absl::Status taken;
     for (size_t each = 0; each < ranks_.size(); ++each) {
@@ -265,7 +265,7 @@ absl::Status SimWorker::CarryOut() {
 }
 
 void SimWorker::OnStageChange(Stage before) {
-  env_.trace->Tell([&] { return absl::StrCat(name(), " is ", WorkerCore::Name(stage())); });
+  env_.trace->Print([&] { return absl::StrCat(name(), " is ", WorkerCore::Name(stage())); });
   const bool falls_behind = before == Stage::kSyncing || before == Stage::kBetweenRounds;
   if (stage() == Stage::kHearing && falls_behind) env_.probes->Hit(Probe::kWorkerFellBehind);
   if (stage() == Stage::kResuming) {
@@ -372,7 +372,7 @@ absl::Status SimWorker::Do(TellFinal& final, size_t rank) {
 
 absl::Status SimWorker::Do(CoreNotice& notice, size_t rank) {
   if (rank > 0) return absl::OkStatus();
-  env_.trace->Tell([&] { return absl::StrCat(name(), ": ", notice.text); });
+  env_.trace->Print([&] { return absl::StrCat(name(), ": ", notice.text); });
   return absl::OkStatus();
 }
 

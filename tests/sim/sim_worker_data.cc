@@ -16,7 +16,7 @@ Outcome OutcomeOf(const FrameHeader& header) {
 
 }  // namespace
 
-void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) {
+void SimWorker::OnFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) {
   if (!has_core() || stopped_) return;
   const size_t rank = connection % ranks_.size();
   const Connection& to = connections_[IndexOf(rank, shard)];
@@ -26,12 +26,12 @@ void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& 
   env_.trace->Add(static_cast<uint64_t>(Mark::kFrameToWorker),
                   {node(), static_cast<uint64_t>(name.kind), name.round, name.segment,
                    static_cast<uint64_t>(OutcomeOf(header))});
-  env_.trace->Tell([&] {
+  env_.trace->Print([&] {
     return absl::StrCat(this->name(), " gets ", std::string(Name(name.kind)), " ",
                         name.kind == FrameKind::kAnswer ? std::string(Name(OutcomeOf(header))) : "",
                         " of shard ", shard, ", round ", name.round, ", segment ", name.segment);
   });
-  ranks_[rank].ledger->Take(shard, header, frame.payload, now());
+  ranks_[rank].ledger->OnFrame(shard, header, frame.payload, now());
   Pump();
 }
 
@@ -53,7 +53,7 @@ void SimWorker::RenewLost() {
   if (env_.settings->canary == Canary::kStaleConnection) return;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     while (const std::optional<Connections::Lost> lost = ranks_[r].ledger->TakeLost(now())) {
-      env_.trace->Tell([&] {
+      env_.trace->Print([&] {
         return absl::StrCat(name(), " connects to shard ", lost->connection,
                             " anew: it has not answered for ",
                             absl::FormatDuration(lost->unanswered));
@@ -69,7 +69,7 @@ void SimWorker::SendDue() {
   RenewLost();
   for (size_t r = 0; r < ranks_.size(); ++r) {
     WorkerLedger& ledger = *ranks_[r].ledger;
-    while (const std::optional<OutgoingFrame> frame = ledger.Due(now())) {
+    while (const std::optional<OutgoingFrame> frame = ledger.NextFrame(now())) {
       ledger.Sent(*frame, now());
       SendFrame(*frame, r);
     }
@@ -83,14 +83,14 @@ void SimWorker::SendFrame(const OutgoingFrame& outgoing, size_t rank) {
       !sent_.insert({name.kind, name.segment, name.round}).second) {
     return;
   }
-  const WireFrame frame = Seal(outgoing.header, outgoing.payload);
+  const WireFrame frame = sim::Seal(outgoing.header, outgoing.payload);
   SimShard* const shard = shards_[outgoing.connection];
   const Connection& connection = connections_[IndexOf(rank, outgoing.connection)];
   if (!connection.is_heard) return env_.probes->Hit(Probe::kFrameLost);
   const Peer from{this, generation(), connection.number};
   env_.network->Send(node(), *shard, from.id(), frame.bytes(),
                      [this, shard, frame, from, port = ports_[outgoing.connection]] {
-                       shard->TakeFrame(frame, from, this, port);
+                       shard->OnFrame(frame, from, this, port);
                      });
 }
 

@@ -28,7 +28,7 @@ class Trace {
 
   bool verbose() const { return static_cast<bool>(listener_); }
   template <typename MakeText>
-  void Tell(MakeText make_text) {
+  void Print(MakeText make_text) {
     if (verbose()) Say(make_text());
   }
 

@@ -141,7 +141,7 @@ class World {
     if (coordinator_->is_over()) return;
     trace_.Add(static_cast<uint64_t>(Mark::kFault),
                {static_cast<uint64_t>(fault.kind), fault.target});
-    trace_.Tell([&] {
+    trace_.Print([&] {
       return absl::StrCat("fault: ", std::string(Name(fault.kind)), ", ",
                           settings_.NodeName(fault.target));
     });

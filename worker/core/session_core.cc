@@ -15,8 +15,8 @@ constexpr size_t kHashesMax = 1 << 20;
 
 }  // namespace
 
-SessionCore::Call SessionCore::Due(absl::Time now) {
-  switch (schedule_.Due(now)) {
+SessionCore::Call SessionCore::TakeDue(absl::Time now) {
+  switch (schedule_.TakeDue(now)) {
     case HeartbeatSchedule::Call::kNone:
       return std::monostate();
     case HeartbeatSchedule::Call::kRegister:
@@ -49,7 +49,7 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
           .leaving = leaving_};
 }
 
-HeartbeatSchedule::End SessionCore::TakeStatus(const absl::Status& status, absl::Time now) {
+HeartbeatSchedule::End SessionCore::OnCallEnded(const absl::Status& status, absl::Time now) {
   const bool was_registered = schedule_.is_registered();
   const bool was_reachable = schedule_.is_reachable();
   const HeartbeatSchedule::End end =
@@ -77,14 +77,14 @@ HeartbeatSchedule::End SessionCore::TakeStatus(const absl::Status& status, absl:
   return end;
 }
 
-void SessionCore::Take(const absl::StatusOr<uint32_t>& worker, absl::Time now) {
-  TakeStatus(worker.status(), now);
+void SessionCore::OnRegistered(const absl::StatusOr<uint32_t>& worker, absl::Time now) {
+  OnCallEnded(worker.status(), now);
   if (!worker.ok()) return;
   worker_ = *worker;
   has_registered_ = true;
 }
 
-void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now) {
+void SessionCore::OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now) {
   if (answer.ok()) {
     // Calls during a heartbeat only append reports.
     unanswered_.erase(unanswered_.begin(),
@@ -107,7 +107,7 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
     }
     if (!unanswered_.empty()) schedule_.Urge();
   }
-  TakeStatus(answer.status(), now);
+  OnCallEnded(answer.status(), now);
 }
 
 void SessionCore::Report(RoundReport report) {
@@ -129,22 +129,22 @@ void SessionCore::SetReadyRound(uint32_t round) {
 
 void SessionCore::Finish(const FinalReport& report) {
   final_ = report;
-  Tell();
+  ReportAtOnce();
 }
 
 void SessionCore::Fail(const std::string& reason) {
   failure_ = reason;
   final_.reset();  // a failed worker has not finished
   state_.phase = WorkerPhase::kFailed;
-  Tell();
+  ReportAtOnce();
 }
 
 void SessionCore::Leave() {
   leaving_ = true;
-  Tell();
+  ReportAtOnce();
 }
 
-void SessionCore::Tell() {
+void SessionCore::ReportAtOnce() {
   ++wish_;
   told_ = false;
   schedule_.Urge();

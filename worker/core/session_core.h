@@ -50,11 +50,12 @@ class SessionCore {
       : registration_(std::move(registration)), schedule_(heartbeat_interval, now) {}
 
   using Call = std::variant<std::monostate, RegisterWorker, WorkerHeartbeat>;
-  // The call that is due. The driver passes the answer to Take before it asks for another call.
-  Call Due(absl::Time now);
+  // The call that is due. The driver passes the answer to OnRegistered or OnHeartbeatReply before
+  // it asks for another call.
+  Call TakeDue(absl::Time now);
   absl::Time due_at() const { return schedule_.due_at(); }
-  void Take(const absl::StatusOr<uint32_t>& worker, absl::Time now);
-  void Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now);
+  void OnRegistered(const absl::StatusOr<uint32_t>& worker, absl::Time now);
+  void OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now);
   std::vector<CoreNotice> TakeNotices() { return std::exchange(notices_, {}); }
 
   // Reports to the coordinator. Finish, Fail and Leave leave at once; told() concerns the last of
@@ -96,8 +97,8 @@ class SessionCore {
   // The membership's entry for this worker; null: no member.
   const Member* Self() const;
   bool TakesPart() const;
-  void Tell();
-  HeartbeatSchedule::End TakeStatus(const absl::Status& status, absl::Time now);
+  void ReportAtOnce();
+  HeartbeatSchedule::End OnCallEnded(const absl::Status& status, absl::Time now);
 
   const RegisterWorker registration_;
   HeartbeatSchedule schedule_;

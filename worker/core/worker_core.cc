@@ -53,11 +53,11 @@ absl::Status WorkerCore::KeepLast() {
   if (options_.checkpoint_every.value_or(0) == 0) return absl::OkStatus();
   std::vector<SegmentPush> in_flight;
   for (const Segment& segment : segments_) {
-    if (segment.state == SegmentState::kPosted) in_flight.push_back(segment.push);
+    if (segment.state == SegmentStage::kPosted) in_flight.push_back(segment.push);
   }
   LONGWAVE_RETURN_IF_ERROR(Keep(in_flight, /*is_last=*/true));
-  Tell(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
-                    ", with ", awaited_, " pushes in flight"));
+  Notify(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
+                      ", with ", awaited_, " pushes in flight"));
   return absl::OkStatus();
 }
 
@@ -189,8 +189,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EncodeNext() {
 
 void WorkerCore::Await(SegmentPush push) {
   Segment& segment = segments_[push.segment];
-  LONGWAVE_CHECK(segment.state != SegmentState::kPosted);
-  segment.state = SegmentState::kPosted;
+  LONGWAVE_CHECK(segment.state != SegmentStage::kPosted);
+  segment.state = SegmentStage::kPosted;
   segment.push = std::move(push);
   ++awaited_;
 }
@@ -221,17 +221,17 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Sync(absl::Time now) {
   while (!settled_.empty()) {
     const Settled settled = std::move(settled_.front());
     settled_.pop_front();
-    LONGWAVE_RETURN_IF_ERROR(TakeSettled(settled));
+    LONGWAVE_RETURN_IF_ERROR(OnSettled(settled));
   }
   if (awaited_ > 0) return Wish::kWait;
   return stage_ == Stage::kSyncing ? EndSync() : EndOutOfTurn(now);
 }
 
-absl::Status WorkerCore::TakeSettled(const Settled& settled) {
+absl::Status WorkerCore::OnSettled(const Settled& settled) {
   SyncPipeline& pipeline = *options_.pipeline;
   const uint32_t segment = settled.segment;
-  LONGWAVE_CHECK(segments_[segment].state == SegmentState::kPosted);
-  segments_[segment].state = SegmentState::kCurrent;
+  LONGWAVE_CHECK(segments_[segment].state == SegmentStage::kPosted);
+  segments_[segment].state = SegmentStage::kCurrent;
   const SegmentPush push = std::exchange(segments_[segment].push, {});
   --awaited_;
   if (settled.fate == Fate::kAccepted) ++counts_.accepted;
@@ -259,8 +259,8 @@ absl::Status WorkerCore::TakeSettled(const Settled& settled) {
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndSync() {
   in_flight_ = false;
   if (late_ > 0) {
-    Tell(absl::StrCat("round ", round_, ": ", late_,
-                      " pushes were late; they go with a later round"));
+    Notify(absl::StrCat("round ", round_, ": ", late_,
+                        " pushes were late; they go with a later round"));
   }
   if (unknown_ > 0 || missing_ > 0) {
     Warn(absl::StrCat("round ", round_, ": ", missing_,

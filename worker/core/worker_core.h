@@ -196,7 +196,7 @@ class WorkerCore {
   double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
   // The segment's contents are useless: it is being fetched from the run's beginning.
   bool IsFetchedAnew(uint32_t segment) const {
-    return segments_[segment].state == SegmentState::kAnew;
+    return segments_[segment].state == SegmentStage::kAnew;
   }
 
   // Internal: a fault of this code. The simulator calls it after every event, and Advance in builds
@@ -219,7 +219,7 @@ class WorkerCore {
   void CountTokensBefore(uint64_t tokens) { counts_.tokens = tokens; }
 
  private:
-  enum class SegmentState : uint8_t {
+  enum class SegmentStage : uint8_t {
     // No fetch or post is outstanding.
     kCurrent,
     // The updates from its anchor's round on are being fetched. Ends with kUpToDate, or with a
@@ -232,7 +232,7 @@ class WorkerCore {
     kPosted
   };
   struct Segment {
-    SegmentState state = SegmentState::kCurrent;
+    SegmentStage state = SegmentStage::kCurrent;
     SegmentPush push;              // posted
     uint32_t repaired_before = 0;  // all repairs of earlier rounds are done
   };
@@ -242,7 +242,7 @@ class WorkerCore {
   uint32_t rounds() const { return static_cast<uint32_t>(options_.plan.round_count()); }
   SyncPoint point() const { return options_.plan.At(round_, fragment_); }
   double LearningRate(uint32_t round, uint32_t segment) const;
-  void Tell(std::string text) { effects_.push_back(CoreNotice{false, std::move(text)}); }
+  void Notify(std::string text) { effects_.push_back(CoreNotice{false, std::move(text)}); }
   void Warn(std::string text) { effects_.push_back(CoreNotice{true, std::move(text)}); }
 
   absl::StatusOr<Wish> AdvanceStage(absl::Time now);
@@ -258,7 +258,7 @@ class WorkerCore {
   absl::StatusOr<Wish> EndEncoding();
   bool WritesCheckpoint() const;
   absl::StatusOr<Wish> Sync(absl::Time now);
-  absl::Status TakeSettled(const Settled& settled);
+  absl::Status OnSettled(const Settled& settled);
   absl::StatusOr<Wish> EndSync();
   absl::StatusOr<Wish> EndRound();
   absl::StatusOr<Wish> GoOn();
@@ -273,7 +273,7 @@ class WorkerCore {
   // True: all segments that this stage waits for are current.
   bool HeardAll() const;
   void Fetch(uint32_t segment, bool anew = false);
-  absl::Status Take(const FetchEvent& fetched);
+  absl::Status OnFetched(const FetchEvent& fetched);
   // The segment's part of the first weights, which are made or read where they are not here.
   absl::StatusOr<std::vector<std::vector<float>>> Initial(uint32_t segment);
   // The from_round of a fetch anew. kRoundNever: a snapshot has to come first.

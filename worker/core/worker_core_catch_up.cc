@@ -58,18 +58,18 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::CatchUp(bool anew) {
 
 bool WorkerCore::HeardAll() const {
   const auto is_current = [](const Segment& segment) {
-    return segment.state == SegmentState::kCurrent;
+    return segment.state == SegmentStage::kCurrent;
   };
   if (stage_ != Stage::kRepairing) return std::ranges::all_of(segments_, is_current);
   return std::ranges::all_of(repairing_, [&](uint32_t s) { return is_current(segments_[s]); });
 }
 
 void WorkerCore::Fetch(uint32_t segment, bool anew) {
-  SegmentState& state = segments_[segment].state;
-  LONGWAVE_CHECK(state != SegmentState::kPosted && (anew || state != SegmentState::kAnew));
+  SegmentStage& state = segments_[segment].state;
+  LONGWAVE_CHECK(state != SegmentStage::kPosted && (anew || state != SegmentStage::kAnew));
   const uint32_t until = stage_ == Stage::kRepairing ? round_ : kRoundNever;
-  if (state == SegmentState::kFetching && !anew) return;  // a fetch is under way
-  state = anew ? SegmentState::kAnew : SegmentState::kFetching;
+  if (state == SegmentStage::kFetching && !anew) return;  // a fetch is under way
+  state = anew ? SegmentStage::kAnew : SegmentStage::kFetching;
   effects_.push_back(
       FetchWish{.segment = segment,
                 .from_round = anew ? AnewFrom() : options_.pipeline->anchor_round(segment),
@@ -81,11 +81,11 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
     case FetchEvent::Kind::kUpdate:
     case FetchEvent::Kind::kSnapshot:
       has_news_ = true;
-      return Take(event);
+      return OnFetched(event);
     case FetchEvent::Kind::kUpToDate: {
       // For a segment that is fetched anew the event ends an earlier fetch.
-      SegmentState& state = segments_[event.segment].state;
-      if (state == SegmentState::kFetching) state = SegmentState::kCurrent;
+      SegmentStage& state = segments_[event.segment].state;
+      if (state == SegmentStage::kFetching) state = SegmentStage::kCurrent;
       return absl::OkStatus();
     }
     case FetchEvent::Kind::kRefused:
@@ -95,12 +95,12 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
                             " to the present: ", event.reason);
 }
 
-absl::Status WorkerCore::Take(const FetchEvent& fetched) {
+absl::Status WorkerCore::OnFetched(const FetchEvent& fetched) {
   SyncPipeline& pipeline = *options_.pipeline;
   const bool is_snapshot = fetched.kind == FetchEvent::Kind::kSnapshot;
   const uint32_t segment = fetched.segment;
-  SegmentState& state = segments_[segment].state;
-  const bool anew = state == SegmentState::kAnew;
+  SegmentStage& state = segments_[segment].state;
+  const bool anew = state == SegmentStage::kAnew;
   const uint32_t here = pipeline.anchor_round(segment);
   // An earlier fetch may bring a known round late.
   const bool known = fetched.round < here || (is_snapshot && fetched.round == here);
@@ -128,7 +128,7 @@ absl::Status WorkerCore::Take(const FetchEvent& fetched) {
     LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(
         segment, fetched.round, LearningRate(fetched.round, segment), fetched.payload));
   }
-  if (anew) state = SegmentState::kFetching;
+  if (anew) state = SegmentStage::kFetching;
   return absl::OkStatus();
 }
 
@@ -184,12 +184,12 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
   if (stage_ == Stage::kResuming) {
     const size_t pushes = checkpoint_->pushes.size();
     if (pushes == 0) {
-      Tell(absl::StrCat("resumed in round ", checkpoint_->round, ", from step ", checkpoint_->step,
-                        ": nothing was in flight"));
+      Notify(absl::StrCat("resumed in round ", checkpoint_->round, ", from step ",
+                          checkpoint_->step, ": nothing was in flight"));
     } else {
-      Tell(absl::StrCat("resumed after round ", checkpoint_->round, ": of ", pushes, " pushes ",
-                        pushes - late_ - unknown_, " had been accepted, ", late_,
-                        " go with a later round"));
+      Notify(absl::StrCat("resumed after round ", checkpoint_->round, ": of ", pushes, " pushes ",
+                          pushes - late_ - unknown_, " had been accepted, ", late_,
+                          " go with a later round"));
     }
     if (unknown_ > 0) {
       Warn(absl::StrCat("no shard knows what became of ", unknown_,
@@ -199,8 +199,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
   } else {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
     if (late_ > 0) {
-      Tell(absl::StrCat("round ", round_, ": ", late_,
-                        " pushes of what was filled were late; they go with a later round"));
+      Notify(absl::StrCat("round ", round_, ": ", late_,
+                          " pushes of what was filled were late; they go with a later round"));
     }
     ++fragment_;
     return FillFragment(now);
@@ -219,9 +219,9 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
   ready_round_ = lowest;
   if (level && (first <= lowest || lowest >= rounds())) {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
-    Tell(absl::StrCat("caught up: at round ", lowest, ", after ", taken_.updates,
-                      " merged updates and ", taken_.snapshots, " snapshots: ", taken_.bytes,
-                      " bytes; goes on from step ", options_.plan.FirstStep(lowest)));
+    Notify(absl::StrCat("caught up: at round ", lowest, ", after ", taken_.updates,
+                        " merged updates and ", taken_.snapshots, " snapshots: ", taken_.bytes,
+                        " bytes; goes on from step ", options_.plan.FirstStep(lowest)));
     GoTo(lowest);
     return Wish::kGoOn;
   }
@@ -268,8 +268,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::FillFragment(absl::Time now) {
     LONGWAVE_RETURN_IF_ERROR(BeginEncoding(std::move(behind)));
     return Wish::kGoOn;
   }
-  Tell(absl::StrCat("round ", round_, ": ", filled_,
-                    " segments that nobody closed were pushed without inner steps"));
+  Notify(absl::StrCat("round ", round_, ": ", filled_,
+                      " segments that nobody closed were pushed without inner steps"));
   fills_ = false;
   stage_ = Stage::kFollowing;
   last_news_ = now;
@@ -309,8 +309,8 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
   initial_ = {};
-  Tell(absl::StrCat("repaired with ", taken_.updates, " merged updates and ", taken_.snapshots,
-                    " snapshots: ", taken_.bytes, " bytes"));
+  Notify(absl::StrCat("repaired with ", taken_.updates, " merged updates and ", taken_.snapshots,
+                      " snapshots: ", taken_.bytes, " bytes"));
   LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor(std::exchange(repairing_, {})));
   stage_ = Stage::kBetweenRounds;
   return Wish::kGoOn;

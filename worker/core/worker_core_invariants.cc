@@ -27,9 +27,9 @@ absl::Status WorkerCore::CheckInvariants() const {
   const bool may_load = stage_ == Stage::kRepairing || stage_ == Stage::kHearing;
   uint32_t posted = 0;
   for (uint32_t s = 0; s < SegmentCount(); ++s) {
-    if (!may_load && segments_[s].state == SegmentState::kAnew)
+    if (!may_load && segments_[s].state == SegmentStage::kAnew)
       return broken("makes segment ", s, " anew");
-    if (segments_[s].state != SegmentState::kPosted) continue;
+    if (segments_[s].state != SegmentStage::kPosted) continue;
     ++posted;
     const SegmentPush& push = segments_[s].push;
     if (push.segment != s) return broken("awaits segment ", push.segment, " as ", s);

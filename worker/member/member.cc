@@ -65,13 +65,13 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
   return options;
 }
 
-absl::StatusOr<bool> TrainingMember::Begin() { return Tell(BeginAlone()); }
+absl::StatusOr<bool> TrainingMember::Begin() { return ReportToNode(BeginAlone()); }
 
 absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
-  return Tell(StepDoneAlone(tokens, loss));
+  return ReportToNode(StepDoneAlone(tokens, loss));
 }
 
-absl::StatusOr<bool> TrainingMember::Tell(absl::StatusOr<bool> result) {
+absl::StatusOr<bool> TrainingMember::ReportToNode(absl::StatusOr<bool> result) {
   if (parts_.node == nullptr) return result;
   if (!result.ok() && !absl::IsCancelled(result.status())) parts_.node->Fail(result.status());
   if (result.ok() && *result) parts_.node->StepBegins();
@@ -134,7 +134,7 @@ absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, double loss)
   state_.step = core_.step();
   state_.tokens = core_.counts().tokens;
   state_.train_loss = core_.train_loss();
-  TellState();
+  ReportState();
   metrics_.StepDone(MonotonicNow() - computing_since_);
   has_moved_ = false;
   const uint64_t next = core_.step();
@@ -148,7 +148,7 @@ absl::Status TrainingMember::CheckLoss(double loss) {
   if (std::isfinite(loss)) return absl::OkStatus();
   // The coordinator counts such a loss, and remains after this worker has ended.
   state_.train_loss = loss;
-  TellState();
+  ReportState();
   return DataLoss("the loss is ", loss, " at step ", core_.step(),
                   " (wanted a finite number); a lower train.learning_rate or a longer "
                   "train.warmup_steps may help");
@@ -337,7 +337,7 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
   // The run may end as soon as the coordinator has the report, so the state goes first.
-  TellState();
+  ReportState();
   if (const auto line = progress_.RoundDone(report, MonotonicNow())) Log(LogLevel::kInfo, *line);
   parts_.control->Report(std::move(report));
   return ended;
@@ -368,10 +368,10 @@ void TrainingMember::LogSeconds() const {
 
 void TrainingMember::SetPhase(WorkerPhase phase) {
   state_.phase = phase;
-  TellState();
+  ReportState();
 }
 
-void TrainingMember::TellState() {
+void TrainingMember::ReportState() {
   parts_.control->SetState(state_);
   metrics_.Show(state_);
 }

@@ -105,8 +105,8 @@ class TrainingMember {
  private:
   absl::StatusOr<bool> BeginAlone();
   absl::StatusOr<bool> StepDoneAlone(uint64_t tokens, double loss);
-  // Tells the other ranks of the node if this one ends with an error.
-  absl::StatusOr<bool> Tell(absl::StatusOr<bool> result);
+  // Reports to the other ranks of the node if this one ends with an error.
+  absl::StatusOr<bool> ReportToNode(absl::StatusOr<bool> result);
   absl::StatusOr<bool> GoOn();
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();
@@ -124,7 +124,7 @@ class TrainingMember {
   absl::Status Do(CoreNotice& notice);
   void LoadState(const Checkpoint& checkpoint);
   bool CatchesUp() const;
-  void TellState();
+  void ReportState();
   void LogSeconds() const;
 
   WorkerCoreOptions CoreOptions() const;

@@ -82,19 +82,19 @@ void Session::CallUntilClosed() {
 }
 
 bool Session::Call(std::unique_lock<std::mutex>& lock) {
-  const SessionCore::Call call = core_.Due(MonotonicNow());
+  const SessionCore::Call call = core_.TakeDue(MonotonicNow());
   if (const auto* const registration = std::get_if<RegisterWorker>(&call)) {
     lock.unlock();
     const absl::StatusOr<uint32_t> worker = client_->Register(*registration);
     lock.lock();
-    core_.Take(worker, MonotonicNow());
+    core_.OnRegistered(worker, MonotonicNow());
     return true;
   }
   if (const auto* const heartbeat = std::get_if<WorkerHeartbeat>(&call)) {
     lock.unlock();
     absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(*heartbeat);
     lock.lock();
-    core_.Take(std::move(answer), MonotonicNow());
+    core_.OnHeartbeatReply(std::move(answer), MonotonicNow());
     return true;
   }
   return false;

@@ -79,14 +79,14 @@ class Session final : public ControlPlane {
     Locked([&] { core_.SetState(state); });
   }
   void Report(RoundReport report) override {
-    Tell([&] { core_.Report(std::move(report)); });
+    Change([&] { core_.Report(std::move(report)); });
   }
   void SetReadyRound(uint32_t round) override {
-    Tell([&] { core_.SetReadyRound(round); });
+    Change([&] { core_.SetReadyRound(round); });
   }
   std::optional<std::vector<std::string>> TakeNewEndpoints() override;
   void Finish(const FinalReport& report) override {
-    Tell([&] { core_.Finish(report); });
+    Change([&] { core_.Finish(report); });
   }
   // After an answered report, a coordinator that no longer answers has ended the run.
   absl::StatusOr<bool> AwaitEnd(absl::Duration patience) override;
@@ -102,7 +102,7 @@ class Session final : public ControlPlane {
   }
   // For what may make a call due.
   template <typename F>
-  void Tell(F f) {
+  void Change(F f) {
     Locked(f);
     wake_.notify_all();
   }

@@ -34,8 +34,8 @@ void Connections::Relieve(uint32_t connection) {
   if (--states_[connection].outstanding == 0) Schedule(connection);
 }
 
-Connections::News Connections::Take(uint32_t connection, const FrameHeader& header,
-                                    absl::Time now) {
+Connections::News Connections::OnFrame(uint32_t connection, const FrameHeader& header,
+                                       absl::Time now) {
   State& state = states_[connection];
   state.heard = now;
   const uint32_t received = state.received++;
@@ -116,7 +116,7 @@ void Connections::Reconnected(uint32_t connection, absl::Time now) {
   Schedule(connection);
 }
 
-std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
+std::optional<OutgoingFrame> Connections::NextFrame(absl::Time now) {
   while (due_.front_at() <= now) {
     const uint32_t connection = due_.front();
     const State& state = states_[connection];

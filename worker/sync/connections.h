@@ -53,8 +53,8 @@ class Connections {
     uint32_t lost_up_to = 0;
   };
   static constexpr uint32_t kAllFrames = ~uint32_t{0};
-  // Takes a verified frame of this run.
-  News Take(uint32_t connection, const FrameHeader& header, absl::Time now);
+  // A verified frame of this run has come.
+  News OnFrame(uint32_t connection, const FrameHeader& header, absl::Time now);
 
   // A lost connection: the caller replaces it at once.
   struct Lost {
@@ -80,7 +80,7 @@ class Connections {
   }
 
   // The next hello that is due.
-  std::optional<OutgoingFrame> Due(absl::Time now);
+  std::optional<OutgoingFrame> NextFrame(absl::Time now);
   // The connection took a frame.
   void Sent(uint32_t connection, FrameKind kind, absl::Time now);
   // The number of frames that the connection took, which is the number of the last one.

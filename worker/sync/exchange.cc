@@ -221,7 +221,7 @@ class ZmqExchange final : public Exchange {
     CountBytes();
     for (const Received& each : received) {
       NoteFound(each.connection);
-      ledger_.Take(each.connection, each.frame.header, each.frame.payload, MonotonicNow());
+      ledger_.OnFrame(each.connection, each.frame.header, each.frame.payload, MonotonicNow());
     }
     if (ledger_.has_settled() || ledger_.has_fetched()) changed_.notify_all();
     return absl::OkStatus();
@@ -233,7 +233,7 @@ class ZmqExchange final : public Exchange {
       const std::lock_guard lock(mutex_);
       const absl::Time now = MonotonicNow();
       if (upload_.WaitAt(now) > absl::ZeroDuration()) return absl::OkStatus();
-      const std::optional<OutgoingFrame> frame = ledger_.Due(now);
+      const std::optional<OutgoingFrame> frame = ledger_.NextFrame(now);
       if (!frame.has_value()) return absl::OkStatus();
       Dealer& dealer = *dealers_[frame->connection];
       const absl::Status sent = dealer.Send(frame->header, frame->payload);
@@ -242,7 +242,7 @@ class ZmqExchange final : public Exchange {
         continue;
       }
       LONGWAVE_RETURN_IF_ERROR(sent);
-      upload_.Take(FrameWireBytes(frame->payload.size(), dealer.encryption()), now);
+      upload_.Charge(FrameWireBytes(frame->payload.size(), dealer.encryption()), now);
       ledger_.Sent(*frame, now);
     }
   }

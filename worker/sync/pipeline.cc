@@ -124,7 +124,7 @@ absl::Status SyncPipeline::Drop(uint32_t index) {
 }
 
 absl::Status SyncPipeline::Begin(uint32_t index) {
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   const uint32_t slot = Slot(index);
   LONGWAVE_RETURN_IF_ERROR(Finish(slot));
   if (segment.payload != nullptr && segment.payload.use_count() == 1) {
@@ -155,7 +155,7 @@ absl::Status SyncPipeline::Begin(uint32_t index) {
 
 absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   LONGWAVE_CHECK(index % fragment_count() == fragment_);
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (owned_.Contains(index)) LONGWAVE_RETURN_IF_ERROR(FinishEncoding(index));
   segment.taken = true;
   segment.given_back = false;
@@ -171,7 +171,7 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
 }
 
 absl::Status SyncPipeline::FinishEncoding(uint32_t index) {
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(Begin(index));
   // On a device the next segment's encoding begins before the wait for this one, so that one is
   // computed while the other is copied and sent.
@@ -186,7 +186,7 @@ absl::Status SyncPipeline::FinishEncoding(uint32_t index) {
 }
 
 absl::Status SyncPipeline::GiveBack(uint32_t index) {
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (owned_.Contains(index)) return GiveBack(index, segment.round, segment.up, *segment.payload);
   segment.given_back = true;
   return absl::OkStatus();
@@ -208,7 +208,7 @@ absl::Status SyncPipeline::GiveBack(uint32_t index, uint32_t of_round, const Pay
 }
 
 absl::Status SyncPipeline::Restore(uint32_t index) {
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (!segment.taken) return absl::OkStatus();
   segment.taken = false;
   segment.GiveBackAccounted(round_);
@@ -217,7 +217,7 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
 
 absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   LONGWAVE_CHECK(index % fragment_count() == fragment_);
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (segment.applied) return absl::OkStatus();
   // A snapshot may have led beyond the round, whose update must not be applied twice.
   if (segment.anchor_round != round_) {
@@ -232,7 +232,7 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
 
 absl::Status SyncPipeline::Update(uint32_t index, uint32_t at_round, double at_learning_rate,
                                   const Buffer& update) {
-  SegmentState& segment = segments_[index];
+  SegmentSync& segment = segments_[index];
   if (!owned_.Contains(index)) {
     segment.anchor_round = at_round + 1;
     return absl::OkStatus();

@@ -192,7 +192,7 @@ class SyncPipeline {
   const EncodeReport& report(uint32_t segment) const { return segments_[segment].report; }
 
  private:
-  struct SegmentState {
+  struct SegmentSync {
     PayloadLayout up;
     // Layout of the last merged update, whose format may change from round to round.
     std::optional<PayloadLayout> merged;
@@ -253,7 +253,7 @@ class SyncPipeline {
   // The factor of m in the segment's next encoding. β = 0 drops the rest of the last signal, but a
   // returned contribution must survive: it is kept whole once, as if the two rounds were one. Under
   // any other β it decays like every unsent part.
-  float Decay(const SegmentState& segment) const {
+  float Decay(const SegmentSync& segment) const {
     return options_.beta == 0 && segment.given_back ? 1.0f : options_.beta;
   }
   // Enqueues the segment's encoding.
@@ -296,7 +296,7 @@ class SyncPipeline {
   DeviceFloats swap_;         // from the first SwapAnchor on
   DeviceFloats momentum_;
   DeviceFloats velocity_;
-  std::vector<SegmentState> segments_;
+  std::vector<SegmentSync> segments_;
   std::array<bool, kEncodeSlots> under_way_ = {};    // slots with an encoding under way
   std::vector<std::vector<ElementRange>> elements_;  // of each fragment, owned
   std::vector<ElementRange> owned_elements_;         // of all fragments

@@ -144,7 +144,7 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   LONGWAVE_RETURN_IF_ERROR(
       ops_->copy(exec_, momentum_.get() + first, momentum.data(), momentum.size() * sizeof(float)));
   // A checkpoint does not say which were returned: the residuals of the others are zeros in it.
-  for (SegmentState& segment : segments_) segment.given_back = true;
+  for (SegmentSync& segment : segments_) segment.given_back = true;
   for (const uint32_t segment : unsettled) {
     LONGWAVE_CHECK(segment < segments_.size());
     segments_[segment].given_back = false;
@@ -152,7 +152,7 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   LONGWAVE_CHECK(accounted.empty() || accounted.size() == segments_.size());
   for (size_t s = 0; s < accounted.size(); ++s) segments_[s].accounted = accounted[s];
   for (const uint32_t segment : unsettled) {
-    SegmentState& one = segments_[segment];
+    SegmentSync& one = segments_[segment];
     one.accounted_before = std::exchange(one.accounted, round + 1);
   }
   return ops_->wait(exec_);
@@ -160,7 +160,7 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
 
 std::vector<uint32_t> SyncPipeline::Accounted() const {
   std::vector<uint32_t> accounted;
-  for (const SegmentState& segment : segments_) accounted.push_back(segment.accounted);
+  for (const SegmentSync& segment : segments_) accounted.push_back(segment.accounted);
   return accounted;
 }
 

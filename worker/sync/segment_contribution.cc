@@ -49,8 +49,8 @@ OutgoingFrame SegmentLedger::ContributionFrame(const Entry& entry) const {
   return frame;
 }
 
-void SegmentLedger::TakeForContribution(Entry& entry, const AnswerFrame& answer,
-                                        const Buffer& payload, absl::Time now) {
+void SegmentLedger::OnContributionAnswer(Entry& entry, const AnswerFrame& answer,
+                                         const Buffer& payload, absl::Time now) {
   // Late answers to repetitions in earlier rounds, and to a fetch before, have no meaning.
   if (answer.round != entry.push.round) return;
   if (answer.to != FrameKind::kPush && answer.to != FrameKind::kPull) return;

@@ -132,8 +132,8 @@ void SegmentLedger::Progressed(uint32_t segment, absl::Time now) {
   if (IsFetching(entries_[segment].stage)) ScheduleRequest(segment, now);
 }
 
-void SegmentLedger::TakeForFetch(Entry& entry, const AnswerFrame& answer, const Buffer& payload,
-                                 absl::Time now) {
+void SegmentLedger::OnFetchAnswer(Entry& entry, const AnswerFrame& answer, const Buffer& payload,
+                                  absl::Time now) {
   const uint32_t segment = answer.segment;
   const bool of_fetch = answer.to == FrameKind::kFetch && entry.stage == Stage::kAsking &&
                         entry.fetch_sent && answer.round == entry.next;
@@ -176,7 +176,8 @@ void SegmentLedger::TakeForFetch(Entry& entry, const AnswerFrame& answer, const 
   }
 }
 
-void SegmentLedger::Take(const SnapshotFrame& snapshot, const Buffer& payload, absl::Time now) {
+void SegmentLedger::OnSnapshot(const SnapshotFrame& snapshot, const Buffer& payload,
+                               absl::Time now) {
   const uint32_t segment = snapshot.segment;
   Entry& entry = entries_[segment];
   // The snapshot may be a second one of a repeated fetch, or one of an abandoned fetch.

@@ -39,7 +39,7 @@ std::optional<OutgoingFrame> SegmentLedger::FrameFor(uint32_t segment) const {
   return IsFetching(entry.stage) ? FetchingFrame(segment) : std::nullopt;
 }
 
-std::optional<OutgoingFrame> SegmentLedger::Due(DueQueue& due, absl::Time now) {
+std::optional<OutgoingFrame> SegmentLedger::NextFrame(DueQueue& due, absl::Time now) {
   while (due.front_at() <= now) {
     const uint32_t segment = due.front();
     const absl::Time ready_at = connections_->ready_at(connection(segment));
@@ -54,12 +54,12 @@ std::optional<OutgoingFrame> SegmentLedger::Due(DueQueue& due, absl::Time now) {
   return std::nullopt;
 }
 
-std::optional<OutgoingFrame> SegmentLedger::FetchDue(absl::Time now) {
-  return FetchDueAt() <= now ? Due(fetches_due_, now) : std::nullopt;
+std::optional<OutgoingFrame> SegmentLedger::NextFetch(absl::Time now) {
+  return FetchDueAt() <= now ? NextFrame(fetches_due_, now) : std::nullopt;
 }
 
-std::optional<OutgoingFrame> SegmentLedger::ContributionDue(absl::Time now) {
-  return Due(contributions_due_, now);
+std::optional<OutgoingFrame> SegmentLedger::NextContribution(absl::Time now) {
+  return NextFrame(contributions_due_, now);
 }
 
 void SegmentLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
@@ -132,13 +132,13 @@ uint64_t SegmentLedger::OutstandingBytes(uint32_t connection) const {
   return bytes;
 }
 
-void SegmentLedger::Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now) {
+void SegmentLedger::OnAnswer(const AnswerFrame& answer, const Buffer& payload, absl::Time now) {
   Entry& entry = entries_[answer.segment];
-  if (IsContribution(entry.stage)) return TakeForContribution(entry, answer, payload, now);
-  if (IsFetching(entry.stage)) TakeForFetch(entry, answer, payload, now);
+  if (IsContribution(entry.stage)) return OnContributionAnswer(entry, answer, payload, now);
+  if (IsFetching(entry.stage)) OnFetchAnswer(entry, answer, payload, now);
 }
 
-void SegmentLedger::Take(const MergedFrame& merged, const Buffer& payload, absl::Time now) {
+void SegmentLedger::OnMerged(const MergedFrame& merged, const Buffer& payload, absl::Time now) {
   Entry& entry = entries_[merged.segment];
   if (IsFetch(entry.stage)) entry.merged_bytes = payload.size();
   // An update of a round that is there is a repetition.

@@ -134,9 +134,9 @@ class SegmentLedger {
   uint32_t position(uint32_t segment) const { return Position(entries_[segment]); }
 
   // Take verified frames of this run for a segment of the model.
-  void Take(const AnswerFrame& answer, const Buffer& payload, absl::Time now);
-  void Take(const MergedFrame& merged, const Buffer& payload, absl::Time now);
-  void Take(const SnapshotFrame& snapshot, const Buffer& payload, absl::Time now);
+  void OnAnswer(const AnswerFrame& answer, const Buffer& payload, absl::Time now);
+  void OnMerged(const MergedFrame& merged, const Buffer& payload, absl::Time now);
+  void OnSnapshot(const SnapshotFrame& snapshot, const Buffer& payload, absl::Time now);
   // Makes everything outstanding on the connection due now: the shard may have lost it.
   void Again(uint32_t connection, absl::Time now);
   // Makes frames without an answer due now, pushes up to that frame number on the connection.
@@ -146,8 +146,8 @@ class SegmentLedger {
 
   // The next fetch's frame or contribution's frame that is due; the same until it is Sent or its
   // connection held.
-  std::optional<OutgoingFrame> FetchDue(absl::Time now);
-  std::optional<OutgoingFrame> ContributionDue(absl::Time now);
+  std::optional<OutgoingFrame> NextFetch(absl::Time now);
+  std::optional<OutgoingFrame> NextContribution(absl::Time now);
   void Sent(const OutgoingFrame& frame, absl::Time now);
   // The time to ask for due frames again if no frame comes before.
   absl::Time DueAt() const { return std::min(FetchDueAt(), contributions_due_.front_at()); }
@@ -223,13 +223,13 @@ class SegmentLedger {
   bool WaitsForTurn(uint32_t segment) const {
     return contributions_due_.at(segment) != absl::InfiniteFuture();
   }
-  std::optional<OutgoingFrame> Due(DueQueue& due, absl::Time now);
+  std::optional<OutgoingFrame> NextFrame(DueQueue& due, absl::Time now);
   std::optional<OutgoingFrame> FrameFor(uint32_t segment) const;
 
   // Contributions (segment_contribution.cc).
   OutgoingFrame ContributionFrame(const Entry& entry) const;
-  void TakeForContribution(Entry& entry, const AnswerFrame& answer, const Buffer& payload,
-                           absl::Time now);
+  void OnContributionAnswer(Entry& entry, const AnswerFrame& answer, const Buffer& payload,
+                            absl::Time now);
   void Refused(Entry& entry, absl::Time now);
   // answer: the one that ends IsUntaken.
   void WaitForUpdate(Entry& entry, const AnswerFrame& answer, Stage stage);
@@ -257,7 +257,8 @@ class SegmentLedger {
   std::optional<OutgoingFrame> FetchingFrame(uint32_t segment) const;
   // Due now if there is a request to make, else never.
   void ScheduleRequest(uint32_t segment, absl::Time now);
-  void TakeForFetch(Entry& entry, const AnswerFrame& answer, const Buffer& payload, absl::Time now);
+  void OnFetchAnswer(Entry& entry, const AnswerFrame& answer, const Buffer& payload,
+                     absl::Time now);
   // A missing frame has come.
   void Progressed(uint32_t segment, absl::Time now);
   // Delivers the kept rounds from `next` on, and ends the fetch after the last.

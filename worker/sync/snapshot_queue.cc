@@ -40,7 +40,7 @@ absl::Status SnapshotQueue::Post(uint32_t segment, uint32_t round, Buffer payloa
   return absl::OkStatus();
 }
 
-void SnapshotQueue::Take(const AnswerFrame& answer, absl::Time now) {
+void SnapshotQueue::OnAnswer(const AnswerFrame& answer, absl::Time now) {
   if (answer.to != FrameKind::kSnapshot) return;
   if (!under_way_.has_value() || under_way_->segment != answer.segment ||
       under_way_->round != answer.round) {
@@ -64,7 +64,8 @@ uint64_t SnapshotQueue::OutstandingBytes(uint32_t connection) const {
   return is_there ? under_way_->bytes : 0;
 }
 
-std::optional<OutgoingFrame> SnapshotQueue::Due(absl::Time now, absl::Duration patience) const {
+std::optional<OutgoingFrame> SnapshotQueue::NextFrame(absl::Time now,
+                                                      absl::Duration patience) const {
   if (under_way_.has_value()) return std::nullopt;
   const Waiting* first = nullptr;
   for (uint32_t c = 0; c < waiting_.size(); ++c) {

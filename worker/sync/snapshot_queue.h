@@ -32,8 +32,8 @@ class SnapshotQueue {
   // no such segment. FailedPrecondition: no room.
   absl::Status Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
 
-  // Takes an answer of this run.
-  void Take(const AnswerFrame& answer, absl::Time now);
+  // An answer of this run has come.
+  void OnAnswer(const AnswerFrame& answer, absl::Time now);
   // Frames sent on the connection may be lost.
   void Again(uint32_t connection, absl::Time now);
   // Bytes of the snapshot that is under way there.
@@ -41,9 +41,9 @@ class SnapshotQueue {
 
   // A snapshot that may be sent now and has waited for `patience`, both since its Post and since
   // the last one was under way. The same until it is Sent or its connection held.
-  std::optional<OutgoingFrame> Due(absl::Time now, absl::Duration patience) const;
+  std::optional<OutgoingFrame> NextFrame(absl::Time now, absl::Duration patience) const;
   void Sent(const OutgoingFrame& frame, absl::Time now);
-  // The time to call Due without patience if no frame comes before.
+  // The time to call NextFrame without patience if no frame comes before.
   absl::Time DueAt() const;
 
  private:

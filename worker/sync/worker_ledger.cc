@@ -14,11 +14,11 @@ WorkerLedger::WorkerLedger(const LedgerOptions& options)
       segments_(options, &connections_),
       snapshots_(options, &connections_) {}
 
-void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
-                        absl::Time now) {
+void WorkerLedger::OnFrame(uint32_t connection, const FrameHeader& header, const Buffer& payload,
+                           absl::Time now) {
   const FrameName name = header;
   if (name.run != options_.run) return;
-  const Connections::News news = connections_.Take(connection, header, now);
+  const Connections::News news = connections_.OnFrame(connection, header, now);
   if (news.another) SendAgain(connection, now);
   if (news.lost_up_to > 0) {
     segments_.Resume(connection, news.lost_up_to, now);
@@ -26,16 +26,16 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   }
   if (!connections_.is_welcome(connection) || name.segment >= options_.connections.size()) return;
   if (const auto* request = std::get_if<RequestFrame>(&header)) {
-    TakeRequestFrame(*request);
+    OnRequest(*request);
   } else if (const auto* answer = std::get_if<AnswerFrame>(&header)) {
     NoteOpenRound(answer->open_round);
-    snapshots_.Take(*answer, now);
-    segments_.Take(*answer, payload, now);
+    snapshots_.OnAnswer(*answer, now);
+    segments_.OnAnswer(*answer, payload, now);
   } else if (const auto* merged = std::get_if<MergedFrame>(&header)) {
     NoteOpenRound(std::min(merged->round, kRoundNever - 1) + 1);
-    segments_.Take(*merged, payload, now);
+    segments_.OnMerged(*merged, payload, now);
   } else if (const auto* snapshot = std::get_if<SnapshotFrame>(&header)) {
-    segments_.Take(*snapshot, payload, now);
+    segments_.OnSnapshot(*snapshot, payload, now);
   }
 }
 
@@ -47,7 +47,7 @@ void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& wai
   waiting.push_back(request);
 }
 
-void WorkerLedger::TakeRequestFrame(const RequestFrame& request) {
+void WorkerLedger::OnRequest(const RequestFrame& request) {
   if (!options_.owned.Contains(request.segment)) return;
   if (request.round == 0) {
     ForgetPosition(request.segment);
@@ -91,7 +91,7 @@ size_t WorkerLedger::ForgetPosition(uint32_t segment) {
   return std::erase_if(positions_, [&](const Position& each) { return each.segment == segment; });
 }
 
-std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
+std::optional<OutgoingFrame> WorkerLedger::NextPosition(absl::Time now) const {
   for (const Position& position : positions_) {
     const uint32_t segment = position.segment, connection = options_.connections[segment];
     if (connections_.ready_at(connection) > now) continue;
@@ -106,13 +106,14 @@ std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
   return std::nullopt;
 }
 
-std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
-  if (auto hello = connections_.Due(now); hello.has_value()) return hello;
-  if (auto position = PositionDue(now); position.has_value()) return position;
-  if (auto request = segments_.FetchDue(now); request.has_value()) return request;
-  if (auto snapshot = snapshots_.Due(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
-  if (auto push = segments_.ContributionDue(now); push.has_value()) return push;
-  return snapshots_.Due(now, absl::ZeroDuration());
+std::optional<OutgoingFrame> WorkerLedger::NextFrame(absl::Time now) {
+  if (auto hello = connections_.NextFrame(now); hello.has_value()) return hello;
+  if (auto position = NextPosition(now); position.has_value()) return position;
+  if (auto request = segments_.NextFetch(now); request.has_value()) return request;
+  if (auto snapshot = snapshots_.NextFrame(now, kSnapshotPatience); snapshot.has_value())
+    return snapshot;
+  if (auto push = segments_.NextContribution(now); push.has_value()) return push;
+  return snapshots_.NextFrame(now, absl::ZeroDuration());
 }
 
 void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {

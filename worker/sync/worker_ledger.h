@@ -67,19 +67,20 @@ class WorkerLedger {
   }
   bool HasSnapshotRoom(uint32_t segment) const { return snapshots_.HasRoom(segment); }
 
-  // Takes a verified frame from `connection`.
-  void Take(uint32_t connection, const FrameHeader& header, const Buffer& payload, absl::Time now);
+  // A verified frame has come from `connection`.
+  void OnFrame(uint32_t connection, const FrameHeader& header, const Buffer& payload,
+               absl::Time now);
   // See Connections::TakeLost.
   std::optional<Connections::Lost> TakeLost(absl::Time now);
   // The connection was replaced: all its outstanding frames are sent again, after a hello.
   void Reconnected(uint32_t connection, absl::Time now);
 
   // The next frame due, if any; the same until the next other call, such as Sent or Held.
-  std::optional<OutgoingFrame> Due(absl::Time now);
+  std::optional<OutgoingFrame> NextFrame(absl::Time now);
   void Sent(const OutgoingFrame& frame, absl::Time now);
   // The frame's connection takes no more for now: none is due on it until `then`.
   void Held(const OutgoingFrame& frame, absl::Time then);
-  // The time to call Due again if no frame comes before.
+  // The time to call NextFrame again if no frame comes before.
   absl::Time DueAt() const;
 
   bool has_settled() const { return segments_.has_settled(); }
@@ -102,9 +103,9 @@ class WorkerLedger {
     uint32_t epoch = 0;  // of the request
   };
 
-  void TakeRequestFrame(const RequestFrame& request);
+  void OnRequest(const RequestFrame& request);
   size_t ForgetPosition(uint32_t segment);  // returns their number
-  std::optional<OutgoingFrame> PositionDue(absl::Time now) const;
+  std::optional<OutgoingFrame> NextPosition(absl::Time now) const;
   void NoteOpenRound(uint32_t open_round);
   void SendAgain(uint32_t connection, absl::Time now);
 

@@ -51,7 +51,7 @@ class LinkRunner {
       workers[i].data = workers[i].data - before[i].data;
       workers[i].control = workers[i].control - before[i].control;
       workers[i].segments_sent_again -= before[i].segments_sent_again;
-      TakeState(&workers[i]);
+      ReadState(&workers[i]);
     }
     return LinkRun{.preset = options_.config.run.preset,
                    .mbit = options_.mbit,
@@ -114,7 +114,7 @@ class LinkRunner {
     }
   }
 
-  void TakeState(LinkWorker* worker) const {
+  void ReadState(LinkWorker* worker) const {
     for (const MemberStatus& member : feed_.status().members) {
       if (member.member.name != worker->name) continue;
       worker->seconds_computing = member.state.seconds_computing;

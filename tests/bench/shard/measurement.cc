@@ -102,18 +102,18 @@ class Measurement {
   Measurement(const BenchShardOptions& options, const ProcessorPlan& placement, uint32_t workers)
       : options_(options), placement_(placement), workers_(workers) {}
 
-  absl::StatusOr<ShardFigures> Take() {
+  absl::StatusOr<ShardFigures> Run() {
     LONGWAVE_ASSIGN_OR_RETURN(config_, ConfigOf(options_, workers_));
-    if (options_.log_dir.empty()) return TakeIn(TestFolder().path());
+    if (options_.log_dir.empty()) return RunIn(TestFolder().path());
     const std::string folder = absl::StrCat(options_.log_dir, "/", workers_);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return Unavailable("folder ", folder, ": ", error.message());
-    return TakeIn(folder);
+    return RunIn(folder);
   }
 
  private:
-  absl::StatusOr<ShardFigures> TakeIn(const std::string& folder) {
+  absl::StatusOr<ShardFigures> RunIn(const std::string& folder) {
     LONGWAVE_ASSIGN_OR_RETURN(
         cluster_,
         BenchCluster::Start({.server = options_.server,
@@ -220,7 +220,7 @@ class Measurement {
 
 absl::StatusOr<ShardFigures> MeasureShards(const BenchShardOptions& options,
                                            const ProcessorPlan& placement, uint32_t workers) {
-  return Measurement(options, placement, workers).Take();
+  return Measurement(options, placement, workers).Run();
 }
 
 }  // namespace longwave

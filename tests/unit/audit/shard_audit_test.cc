@@ -56,7 +56,7 @@ ShardFindings Audit(FileSystem& files, const Records& records, bool from_the_sta
       },
       nullptr);
   for (const auto& [sequence, record] : records) {
-    EXPECT_TRUE(audit.Take(sequence, record).ok());
+    EXPECT_TRUE(audit.OnRecord(sequence, record).ok());
   }
   return audit.Finish();
 }

@@ -15,8 +15,8 @@ class HeartbeatScheduleTest : public testing::Test {
   // Makes the call that is due, which ends so.
   End Make(Call wanted, const absl::Status& status) {
     now_ = std::max(now_, schedule_.due_at());
-    EXPECT_EQ(schedule_.Due(now_), wanted);
-    EXPECT_EQ(schedule_.Due(now_), Call::kNone) << "one is under way";
+    EXPECT_EQ(schedule_.TakeDue(now_), wanted);
+    EXPECT_EQ(schedule_.TakeDue(now_), Call::kNone) << "one is under way";
     return schedule_.Ended(status, has_begun_, takes_part_, now_);
   }
   absl::Duration Pause() const { return schedule_.due_at() - now_; }
@@ -57,12 +57,12 @@ TEST_F(HeartbeatScheduleTest, WhatIsUrgentIsToldAtOnceOnceTheCallUnderWayIsAnswe
   Make(Call::kRegister, absl::OkStatus());
   Make(Call::kHeartbeat, absl::OkStatus());
   schedule_.Urge();
-  EXPECT_EQ(schedule_.Due(now_), Call::kHeartbeat);
+  EXPECT_EQ(schedule_.TakeDue(now_), Call::kHeartbeat);
   schedule_.Urge();
-  EXPECT_EQ(schedule_.Due(now_), Call::kNone);
+  EXPECT_EQ(schedule_.TakeDue(now_), Call::kNone);
   schedule_.Ended(absl::OkStatus(), true, true, now_);
   EXPECT_EQ(Pause(), absl::ZeroDuration());
-  EXPECT_EQ(schedule_.Due(now_), Call::kHeartbeat);
+  EXPECT_EQ(schedule_.TakeDue(now_), Call::kHeartbeat);
   schedule_.Urge();
   schedule_.Ended(absl::UnavailableError("away"), true, true, now_);
   EXPECT_EQ(Pause(), absl::Milliseconds(50)) << "not in a tight loop";
@@ -85,7 +85,7 @@ TEST_F(HeartbeatScheduleTest, ARefusalAfterTheRunHasBegunIsFinal) {
   Make(Call::kRegister, absl::OkStatus());
   EXPECT_EQ(Make(Call::kHeartbeat, absl::NotFoundError("no worker 3")), End::kRefused);
   schedule_.Urge();
-  EXPECT_EQ(schedule_.Due(now_ + absl::Hours(1)), Call::kNone);
+  EXPECT_EQ(schedule_.TakeDue(now_ + absl::Hours(1)), Call::kNone);
 }
 
 }  // namespace

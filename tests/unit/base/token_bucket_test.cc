@@ -16,16 +16,16 @@ TEST(TokenBucket, WithoutARateNothingWaits) {
   TokenBucket bucket;
   EXPECT_EQ(bucket.rate(), 0u);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(bucket.Take(std::numeric_limits<uint64_t>::max(), kStart), absl::ZeroDuration());
+    EXPECT_EQ(bucket.Charge(std::numeric_limits<uint64_t>::max(), kStart), absl::ZeroDuration());
   }
   EXPECT_EQ(bucket.WaitAt(kStart), absl::ZeroDuration());
 }
 
 TEST(TokenBucket, TheBurstGoesAtOnceAndTheDebtIsPaidAtTheRate) {
   TokenBucket bucket(1000, 500);
-  EXPECT_EQ(bucket.Take(300, kStart), absl::ZeroDuration());
-  EXPECT_EQ(bucket.Take(200, kStart), absl::ZeroDuration());
-  EXPECT_EQ(bucket.Take(1000, kStart), absl::ZeroDuration()) << "empty, but nothing is owed";
+  EXPECT_EQ(bucket.Charge(300, kStart), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Charge(200, kStart), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Charge(1000, kStart), absl::ZeroDuration()) << "empty, but nothing is owed";
   EXPECT_EQ(bucket.WaitAt(kStart), absl::Seconds(1));
   EXPECT_EQ(bucket.WaitAt(kStart + absl::Milliseconds(400)), absl::Milliseconds(600));
   EXPECT_EQ(bucket.WaitAt(kStart + absl::Seconds(1)), absl::ZeroDuration());
@@ -33,9 +33,9 @@ TEST(TokenBucket, TheBurstGoesAtOnceAndTheDebtIsPaidAtTheRate) {
 
 TEST(TokenBucket, WaitsOfTakesQueueUp) {
   TokenBucket bucket(1000, 0);
-  EXPECT_EQ(bucket.Take(100, kStart), absl::ZeroDuration());
-  EXPECT_EQ(bucket.Take(100, kStart), absl::Milliseconds(100));
-  EXPECT_EQ(bucket.Take(100, kStart), absl::Milliseconds(200));
+  EXPECT_EQ(bucket.Charge(100, kStart), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Charge(100, kStart), absl::Milliseconds(100));
+  EXPECT_EQ(bucket.Charge(100, kStart), absl::Milliseconds(200));
 }
 
 TEST(TokenBucket, LongRunRateIsExactWhateverTheSizes) {
@@ -47,7 +47,7 @@ TEST(TokenBucket, LongRunRateIsExactWhateverTheSizes) {
     uint64_t taken = 0;
     for (int i = 0; i < 10'000; ++i) {
       const uint64_t bytes = rng.Below(100'000);
-      bucket.Take(bytes, kStart);
+      bucket.Charge(bytes, kStart);
       taken += bytes;
     }
     // Below 10^18: fits.
@@ -69,7 +69,7 @@ TEST(TokenBucket, NeverStartsMoreThanRateAndBurstAndOneFrame) {
     // Sometimes idle, sometimes as soon as it may.
     if (rng.Below(20) == 0) now += absl::Milliseconds(static_cast<int64_t>(rng.Below(200)));
     now += bucket.WaitAt(now);
-    EXPECT_EQ(bucket.Take(bytes, now), absl::ZeroDuration());
+    EXPECT_EQ(bucket.Charge(bytes, now), absl::ZeroDuration());
     started += bytes;
     const double allowed = absl::ToDoubleSeconds(now - kStart) * kRate + kBurst + kFrame;
     ASSERT_LE(static_cast<double>(started), allowed + 1);
@@ -78,27 +78,27 @@ TEST(TokenBucket, NeverStartsMoreThanRateAndBurstAndOneFrame) {
 
 TEST(TokenBucket, IdleTimeSavesUpNoMoreThanTheBurst) {
   TokenBucket bucket(1000, 500);
-  bucket.Take(500, kStart);
+  bucket.Charge(500, kStart);
   const absl::Time later = kStart + absl::Hours(24);
-  EXPECT_EQ(bucket.Take(500, later), absl::ZeroDuration());
-  EXPECT_EQ(bucket.Take(1, later), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Charge(500, later), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Charge(1, later), absl::ZeroDuration());
   EXPECT_EQ(bucket.WaitAt(later), absl::Milliseconds(1));
 }
 
 TEST(TokenBucket, AClockThatJumpsBackNeitherForgivesNorAdds) {
   TokenBucket bucket(1000, 0);
-  bucket.Take(2000, kStart);
+  bucket.Charge(2000, kStart);
   const absl::Time before = kStart - absl::Hours(1);
   EXPECT_EQ(bucket.WaitAt(before), absl::Seconds(2));
-  EXPECT_EQ(bucket.Take(1000, before), absl::Seconds(2));
+  EXPECT_EQ(bucket.Charge(1000, before), absl::Seconds(2));
   EXPECT_EQ(bucket.WaitAt(before + absl::Seconds(1)), absl::Seconds(2));
   EXPECT_EQ(bucket.WaitAt(before + absl::Seconds(3)), absl::ZeroDuration());
 }
 
 TEST(TokenBucket, HugeAmountsWaitLongInsteadOfWrapping) {
   TokenBucket bucket(1, std::numeric_limits<uint64_t>::max());
-  bucket.Take(std::numeric_limits<uint64_t>::max(), kStart);
-  bucket.Take(std::numeric_limits<uint64_t>::max(), kStart);
+  bucket.Charge(std::numeric_limits<uint64_t>::max(), kStart);
+  bucket.Charge(std::numeric_limits<uint64_t>::max(), kStart);
   EXPECT_GE(bucket.WaitAt(kStart), absl::Hours(24 * 365));
 }
 

@@ -70,7 +70,7 @@ class CpuTile : public testing::TestWithParam<Isa> {
  protected:
   const TileMath& math() const { return TileMathOf(GetParam()); }
   // Like momentum_, added to zeros, as select_top_k wants it.
-  TileSums Take(const std::vector<float>& values) {
+  TileSums SumsOf(const std::vector<float>& values) {
     const auto n = static_cast<uint32_t>(values.size());
     momentum_.assign(n, 0.0f);
     const TilePlace place = {0, n, 1, n, 1, n};
@@ -93,7 +93,7 @@ TEST_P(CpuTile, SelectsWhatSelectTopKDoes) {
       for (const uint32_t k : {1u, 2u, 8u, 9u, 64u, 100u, 128u, 256u, 700u, 1023u, 3000u, n}) {
         if (k > n) continue;
         SCOPED_TRACE(input.name + ": " + std::to_string(k) + " of " + std::to_string(n));
-        ASSERT_TRUE(Take(input.values).finite);
+        ASSERT_TRUE(SumsOf(input.values).finite);
         // Zero times a momentum was added: a zero of either sign may have become positive.
         ASSERT_EQ(momentum_, input.values);
         const std::vector<float> x = momentum_;
@@ -150,7 +150,7 @@ TEST_P(CpuTile, SumsSquaresThatFp32CouldNotHold) {
       wanted += double{values[i]} * values[i];
     }
     EXPECT_NEAR(math().square_sum(4096, values.data()) / wanted, 1, 1e-5) << magnitude;
-    const TileSums sums = Take(values);
+    const TileSums sums = SumsOf(values);
     EXPECT_NEAR(sums.signal / wanted, 1, 1e-5) << magnitude;
     EXPECT_NEAR(sums.momentum / wanted, 1, 1e-5) << magnitude;
   }

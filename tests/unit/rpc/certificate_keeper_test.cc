@@ -24,7 +24,7 @@ std::unique_ptr<Authority> NewAuthority() {
 class CertificateKeeperTest : public ::testing::Test {
  protected:
   // Credentials that are good, and due to be renewed.
-  Credentials Due(const Authority& by) const {
+  Credentials DueForRenewal(const Authority& by) const {
     auto made = MakeCredentials(by, {WorkerIdentity("w")}, {},
                                 {absl::Now() - absl::Hours(3), absl::Hours(4)});
     EXPECT_TRUE(made.ok()) << made.status();
@@ -59,7 +59,7 @@ class CertificateKeeperTest : public ::testing::Test {
 };
 
 TEST_F(CertificateKeeperTest, RenewsWhatIsDueWithTheSameKey) {
-  const Credentials before = Due(*authority_);
+  const Credentials before = DueForRenewal(*authority_);
   ASSERT_TRUE(WriteCredentials(folder_.path(), before).ok());
   std::string renewed;
   RenewBy([&](const std::string& request) { return renewed = Issue(*authority_, request); });
@@ -69,7 +69,7 @@ TEST_F(CertificateKeeperTest, RenewsWhatIsDueWithTheSameKey) {
 
 // As of a coordinator that is started at the same time.
 TEST_F(CertificateKeeperTest, AsksAgainSoonAfterItWasNotAnswered) {
-  ASSERT_TRUE(WriteCredentials(folder_.path(), Due(*authority_)).ok());
+  ASSERT_TRUE(WriteCredentials(folder_.path(), DueForRenewal(*authority_)).ok());
   std::promise<void> asked_again;
   int requests = 0;  // the keeper's thread's
   const auto keeper = CertificateKeeper::Start(
@@ -92,7 +92,7 @@ TEST_F(CertificateKeeperTest, RenewsACertificateThatIsNotValidYet) {
 
 TEST_F(CertificateKeeperTest, KeepsAGoodCertificateRatherThanOneThatNobodyTrusts) {
   // The coordinator signs with a key whose certificate ca.crt no longer has.
-  const Credentials before = Due(*authority_);
+  const Credentials before = DueForRenewal(*authority_);
   ASSERT_TRUE(WriteCredentials(folder_.path(), before).ok());
   const auto retired = NewAuthority();
   RenewBy([&](const std::string& request) { return Issue(*retired, request); });
@@ -100,8 +100,8 @@ TEST_F(CertificateKeeperTest, KeepsAGoodCertificateRatherThanOneThatNobodyTrusts
 }
 
 TEST_F(CertificateKeeperTest, LeavesCredentialsThatWereExchangedMeanwhile) {
-  ASSERT_TRUE(WriteCredentials(folder_.path(), Due(*authority_)).ok());
-  const Credentials exchanged = Due(*authority_);
+  ASSERT_TRUE(WriteCredentials(folder_.path(), DueForRenewal(*authority_)).ok());
+  const Credentials exchanged = DueForRenewal(*authority_);
   RenewBy([&](const std::string& request) {
     EXPECT_TRUE(WriteCredentials(folder_.path(), exchanged).ok());
     return Issue(*authority_, request);

@@ -21,11 +21,11 @@ absl::Time AtSecond(double seconds) { return absl::UnixEpoch() + absl::Seconds(s
 
 TEST(WorkerPace, IsOfAWindowInWhichAStepWasMade) {
   WorkerPace pace;
-  pace.Take(After(10, 1000, 5, 1), AtSecond(0));
+  pace.Observe(After(10, 1000, 5, 1), AtSecond(0));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(12, 1200, 5.5, 1), AtSecond(0.9));  // too early to say
+  pace.Observe(After(12, 1200, 5.5, 1), AtSecond(0.9));  // too early to say
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(14, 1400, 7, 2), AtSecond(4));
+  pace.Observe(After(14, 1400, 7, 2), AtSecond(4));
   ASSERT_TRUE(pace.figures().has_value());
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 100);
@@ -34,31 +34,31 @@ TEST(WorkerPace, IsOfAWindowInWhichAStepWasMade) {
 
 TEST(WorkerPace, KeepsTheLastWindowWhileNoStepIsMade) {
   WorkerPace pace;
-  pace.Take(After(0, 0, 0, 0), AtSecond(0));
-  pace.Take(After(2, 20, 1, 0), AtSecond(2));
-  pace.Take(After(2, 20, 1, 8), AtSecond(10));
+  pace.Observe(After(0, 0, 0, 0), AtSecond(0));
+  pace.Observe(After(2, 20, 1, 0), AtSecond(2));
+  pace.Observe(After(2, 20, 1, 8), AtSecond(10));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 10);
-  pace.Take(After(4, 40, 2, 8), AtSecond(12));
+  pace.Observe(After(4, 40, 2, 8), AtSecond(12));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 2);
 }
 
 TEST(WorkerPace, AnotherProcessBeginsAnew) {
   WorkerPace pace;
-  pace.Take(After(0, 0, 0, 0), AtSecond(0));
-  pace.Take(After(10, 100, 5, 5), AtSecond(10));
-  pace.Take(After(8, 80, 0.1, 0), AtSecond(20));
+  pace.Observe(After(0, 0, 0, 0), AtSecond(0));
+  pace.Observe(After(10, 100, 5, 5), AtSecond(10));
+  pace.Observe(After(8, 80, 0.1, 0), AtSecond(20));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(10, 100, 1.1, 0), AtSecond(22));
+  pace.Observe(After(10, 100, 1.1, 0), AtSecond(22));
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
 
 // The tokens that its folder counts were trained before, and not within its first window.
 TEST(WorkerPace, OfAProcessThatComesBackBeginsWithWhatItsFolderCounts) {
   WorkerPace pace;
-  pace.Take({}, AtSecond(0));
-  pace.Take(After(500, 50000, 250, 50), AtSecond(3));
+  pace.Observe({}, AtSecond(0));
+  pace.Observe(After(500, 50000, 250, 50), AtSecond(3));
   EXPECT_FALSE(pace.figures().has_value());
-  pace.Take(After(502, 50200, 251, 50), AtSecond(5));
+  pace.Observe(After(502, 50200, 251, 50), AtSecond(5));
   EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 100);
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
@@ -210,7 +210,7 @@ TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
     EXPECT_EQ(Value("longwave_coordinator_departures_total", {reason}), 1) << reason;
   // The lost one is heard again.
   status_.members[0].state.phase = WorkerPhase::kJoining;
-  series_.Take(status_);
+  series_.Observe(status_);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 2);
 }
 
@@ -229,7 +229,7 @@ TEST_F(CoordinatorMetricsTest, AProcessThatRegistersTwiceJoinsOnce) {
   EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 1);
   // Registered again after a heartbeat timeout, the worker has returned and replaced no other.
   AddMember(0, 0, WorkerPhase::kLost);
-  series_.Take(status_);
+  series_.Observe(status_);
   series_.Registered(Process(1), 0);
   EXPECT_EQ(Value("longwave_coordinator_departures_total", {"silent"}), 1);
   EXPECT_EQ(Value("longwave_coordinator_departures_total", {"replaced"}), 0);

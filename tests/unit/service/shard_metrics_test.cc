@@ -79,13 +79,13 @@ TEST_F(ShardMetricsTest, MeasuresResidualsInTurnsAndSeldom) {
   series_.Merged(MergedOf(10, 0), At(1));
   ASSERT_TRUE(series_.WantsResidual(At(1)));
   EXPECT_EQ(series_.residual_segment(), 10u);
-  series_.TakeResidual(9, At(1), At(1.5));
+  series_.ObserveResidual(9, At(1), At(1.5));
   EXPECT_FALSE(metrics_.gauge("longwave_shard_residual_norm").is_set());  // of one alone
   series_.Merged(MergedOf(11, 0), At(2));
   EXPECT_FALSE(series_.WantsResidual(At(50)));  // half a second is one percent of fifty
   ASSERT_TRUE(series_.WantsResidual(At(51.6)));
   EXPECT_EQ(series_.residual_segment(), 11u);
-  series_.TakeResidual(16, At(52), At(52));
+  series_.ObserveResidual(16, At(52), At(52));
   EXPECT_EQ(Shown("longwave_shard_residual_norm"), 5);
 }
 

@@ -61,7 +61,7 @@ TEST(AggregatorReplay, OfAWholeHistoryGivesTheSameShardToTheBit) {
         const auto b = again.Step(event, life.now());
         ASSERT_EQ(a.size(), b.size());
         for (size_t i = 0; i < a.size(); ++i) {
-          ASSERT_EQ(a[i].index(), b[i].index());
+          ASSERT_EQ(a[i].what.index(), b[i].what.index());
           if (const auto answer = SentIn<AnswerFrame>(a[i])) {
             EXPECT_EQ(Sent<AnswerFrame>(b[i]).header, answer->header);
           } else if (const auto merged = SentIn<MergedFrame>(a[i])) {

@@ -28,7 +28,7 @@ bool Send(Pacer& pacer, uint32_t worker, const SendFrame& send, absl::Time now) 
   return true;
 }
 bool SendNext(Pacer& pacer, absl::Time now) {
-  const std::optional<SendFrame> due = pacer.Pop(now);
+  const std::optional<SendFrame> due = pacer.TakeDue(now);
   if (due.has_value())
     pacer.Charge(due->workers.front(), due->frame.wire_bytes(Encryption::kNone), now);
   return due.has_value();
@@ -50,7 +50,7 @@ std::vector<PacedFrame> Drain(Pacer& pacer) {
   std::vector<PacedFrame> sent;
   while (pacer.NextDue() < absl::InfiniteFuture()) {
     const absl::Time now = pacer.NextDue();
-    while (const std::optional<SendFrame> due = pacer.Pop(now)) {
+    while (const std::optional<SendFrame> due = pacer.TakeDue(now)) {
       pacer.Charge(due->workers.front(), due->frame.wire_bytes(Encryption::kNone), now);
       sent.push_back({now - kStart, due->workers.front(), due->frame.header().round(),
                       due->frame.header().segment()});
@@ -64,7 +64,7 @@ TEST(Pacer, AWorkerWithoutALimitWaitsForNothing) {
   for (uint32_t i = 0; i < 1000; ++i) EXPECT_TRUE(Send(pacer, 7, Merged(0, i), kStart));
   EXPECT_EQ(pacer.RateOf(7), 0u);
   EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
-  EXPECT_FALSE(pacer.Pop(absl::InfiniteFuture()).has_value());
+  EXPECT_FALSE(pacer.TakeDue(absl::InfiniteFuture()).has_value());
 }
 
 TEST(Pacer, FramesLeaveInOrderAtTheRate) {
@@ -79,7 +79,7 @@ TEST(Pacer, FramesLeaveInOrderAtTheRate) {
   }
   EXPECT_EQ(pacer.WaitingFor(1).frames, 3u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 3 * kFrameBytes);
-  EXPECT_FALSE(pacer.Pop(kStart).has_value());
+  EXPECT_FALSE(pacer.TakeDue(kStart).has_value());
   EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(100), 1, 0, 9},
                                                    {absl::Milliseconds(200), 1, 0, 4},
                                                    {absl::Milliseconds(300), 1, 0, 6}}));
@@ -139,8 +139,8 @@ TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
   pacer.SetRate(1, kRate);
   for (uint32_t i = 0; i < 3; ++i) Send(pacer, 1, Merged(0, i), kStart);
   pacer.Charge(1, kFrameBytes, kStart);
-  EXPECT_FALSE(pacer.Pop(kStart + absl::Milliseconds(199)).has_value());
-  EXPECT_TRUE(pacer.Pop(kStart + absl::Milliseconds(200)).has_value());
+  EXPECT_FALSE(pacer.TakeDue(kStart + absl::Milliseconds(199)).has_value());
+  EXPECT_TRUE(pacer.TakeDue(kStart + absl::Milliseconds(200)).has_value());
   pacer.Charge(2, kFrameBytes, kStart);
   EXPECT_TRUE(Send(pacer, 2, Merged(0, 0), kStart)) << "charging sets no limit";
 }
@@ -160,7 +160,7 @@ TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
   pacer.SetRate(1, 0);
   EXPECT_FALSE(Send(pacer, 1, Merged(0, 9), kStart)) << "behind those that wait";
   std::vector<uint32_t> segments;
-  while (const auto due = pacer.Pop(kStart)) segments.push_back(due->frame.header().segment());
+  while (const auto due = pacer.TakeDue(kStart)) segments.push_back(due->frame.header().segment());
   EXPECT_EQ(segments, (std::vector<uint32_t>{2, 3, 9}));
   EXPECT_TRUE(Send(pacer, 1, Merged(0, 10), kStart));
 }
@@ -181,13 +181,13 @@ TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   pacer.PutBack(1, Merged(2, 3), later);
   EXPECT_FALSE(Send(pacer, 1, Merged(2, 4), kStart)) << "behind what is stuck, limit or not";
   EXPECT_EQ(pacer.NextDue(), later);
-  EXPECT_FALSE(pacer.Pop(later - absl::Nanoseconds(1)).has_value());
-  const auto again = pacer.Pop(later);
+  EXPECT_FALSE(pacer.TakeDue(later - absl::Nanoseconds(1)).has_value());
+  const auto again = pacer.TakeDue(later);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->frame.header().segment(), 3u);
   pacer.PutBack(1, *again, later + absl::Seconds(1));  // still stuck
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
-  EXPECT_FALSE(pacer.Pop(later).has_value());
+  EXPECT_FALSE(pacer.TakeDue(later).has_value());
   EXPECT_EQ(Drain(pacer), (std::vector<PacedFrame>{{absl::Milliseconds(1100), 1, 2, 3},
                                                    {absl::Milliseconds(1100), 1, 2, 4}}));
   EXPECT_TRUE(Send(pacer, 1, Merged(2, 5), later + absl::Seconds(1)));
@@ -214,7 +214,7 @@ TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
   for (int i = 0; i < 19; ++i) {
     now += absl::Milliseconds(10);
     ASSERT_EQ(pacer.NextDue(), now);
-    std::optional<SendFrame> due = pacer.Pop(now);
+    std::optional<SendFrame> due = pacer.TakeDue(now);
     ASSERT_TRUE(due.has_value());
     pacer.PutBack(1, *due, now + absl::Milliseconds(10));
   }
@@ -238,7 +238,7 @@ TEST(Pacer, HoldsSharedBytesAlone) {
     Send(pacer, worker, Merged(0, 0), kStart);
     EXPECT_FALSE(Send(pacer, worker, send, kStart));
   }
-  while (const auto due = pacer.Pop(kStart + absl::Hours(1000))) {
+  while (const auto due = pacer.TakeDue(kStart + absl::Hours(1000))) {
     EXPECT_EQ(due->frame.payload().bytes().data(), send.frame.payload().bytes().data());
   }
 }
@@ -273,7 +273,7 @@ TEST(Pacer, NotMoreThanAskedMaxWaits) {
   EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kRequestsMax + 2);
   ASSERT_TRUE(SendNext(pacer, pacer.NextDue()));
   // A frame that could not be sent comes back with its cause, and leaves space for another one.
-  const auto due = pacer.Pop(pacer.NextDue());
+  const auto due = pacer.TakeDue(pacer.NextDue());
   ASSERT_TRUE(due.has_value());
   EXPECT_EQ(due->cause, SendCause::kRequested);
   pacer.PutBack(3, *due, kStart);

@@ -92,13 +92,13 @@ class Training {
     // A process that ends in the commit has told nothing; one that ends in Tend has told all.
     const std::vector<ShardEffect> effects = disk_.shard().Commit(disk_.now);
     if (disk_.files.crashed()) return;
-    for (const ShardEffect& effect : effects) Take(effect);
+    for (const ShardEffect& effect : effects) OnEffect(effect);
     disk_.shard().Tend(disk_.now);
     if (disk_.files.crashed()) return;
     disk_.AnswerRequests(effects);
   }
 
-  void Take(const ShardEffect& effect) {
+  void OnEffect(const ShardEffect& effect) {
     if (const auto answer = SentIn<AnswerFrame>(effect)) {
       const AnswerFrame& header = answer->header;
       ASSERT_NE(header.outcome, Outcome::kRejected) << answer->reason();

@@ -19,13 +19,13 @@ TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
   EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
   restore.Heard(0, 7);
   restore.Heard(1, 8);
-  EXPECT_FALSE(restore.Due(live, kNow).has_value());
+  EXPECT_FALSE(restore.TakeDue(live, kNow).has_value());
   restore.Heard(2, 7);
-  const auto choice = restore.Due(live, kNow);
+  const auto choice = restore.TakeDue(live, kNow);
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->round, 8u);
   EXPECT_EQ(choice->worker, 1u);
-  EXPECT_FALSE(restore.Due(live, kNow).has_value()) << "asked once";
+  EXPECT_FALSE(restore.TakeDue(live, kNow).has_value()) << "asked once";
 }
 
 // If it chose without the member that is ahead, that member's next push would be of no open round.
@@ -33,10 +33,10 @@ TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   ReplicaRestore restore;
   restore.Heard(0, 7);
   EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
-  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  EXPECT_FALSE(restore.TakeDue({0, 1}, kNow + absl::Hours(1)).has_value());
   EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
   restore.Heard(1, 8);
-  ASSERT_TRUE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  ASSERT_TRUE(restore.TakeDue({0, 1}, kNow + absl::Hours(1)).has_value());
   EXPECT_EQ(restore.choice()->round, 8u);
 }
 
@@ -46,10 +46,10 @@ TEST(ReplicaRestore, WaitsForSomebodyWhoHasWhatTheRunHasFinished) {
   ReplicaRestore restore(/*turn=*/0, /*at_least=*/8);
   restore.Heard(0, 0);
   restore.Heard(1, 7);
-  EXPECT_FALSE(restore.Due({0, 1}, kNow).has_value());
+  EXPECT_FALSE(restore.TakeDue({0, 1}, kNow).has_value());
   EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
   restore.Heard(2, 8);
-  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 2u);
+  EXPECT_EQ(restore.TakeDue({0, 1, 2}, kNow)->worker, 2u);
 }
 
 TEST(ReplicaRestore, AsksWhoSaysNothingAgainAndAgainWhereTheyStand) {
@@ -70,13 +70,13 @@ TEST(ReplicaRestore, AsksWhoSaysNothingAgainAndAgainWhereTheyStand) {
 TEST(ReplicaRestore, GoesOnWithoutWhoIsNoMemberAnyMore) {
   ReplicaRestore restore;
   restore.Heard(0, 7);
-  EXPECT_FALSE(restore.Due({0, 1}, kNow).has_value());
-  EXPECT_EQ(restore.Due({0}, kNow)->round, 7u);
+  EXPECT_FALSE(restore.TakeDue({0, 1}, kNow).has_value());
+  EXPECT_EQ(restore.TakeDue({0}, kNow)->round, 7u);
   // A member that has left since it was heard gets no request.
   restore.Heard(1, 8);
-  EXPECT_EQ(restore.Due({0, 1}, kNow)->worker, 1u);
+  EXPECT_EQ(restore.TakeDue({0, 1}, kNow)->worker, 1u);
   restore.KeepOnly({0});
-  const auto choice = restore.Due({0}, kNow);
+  const auto choice = restore.TakeDue({0}, kNow);
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->round, 7u);
   EXPECT_EQ(choice->worker, 0u);
@@ -85,10 +85,10 @@ TEST(ReplicaRestore, GoesOnWithoutWhoIsNoMemberAnyMore) {
 TEST(ReplicaRestore, ANewcomerAloneDecidesNothing) {
   ReplicaRestore restore;
   restore.Heard(5, 0);  // joins, and begins at round 0
-  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  EXPECT_FALSE(restore.TakeDue({0, 1}, kNow + absl::Hours(1)).has_value());
   restore.Heard(0, 7);
   restore.Heard(1, 7);
-  ASSERT_TRUE(restore.Due({0, 1}, kNow).has_value());
+  ASSERT_TRUE(restore.TakeDue({0, 1}, kNow).has_value());
   EXPECT_EQ(restore.choice()->round, 7u);
 }
 
@@ -97,7 +97,7 @@ TEST(ReplicaRestore, SegmentsAskDifferentMembers) {
   for (uint32_t segment = 0; segment < 3; ++segment) {
     ReplicaRestore restore(segment);
     for (const uint32_t worker : {4u, 5u, 6u}) restore.Heard(worker, 7);
-    asked.push_back(restore.Due({4, 5, 6}, kNow)->worker);
+    asked.push_back(restore.TakeDue({4, 5, 6}, kNow)->worker);
   }
   EXPECT_THAT(asked, ElementsAre(4u, 5u, 6u));
 }
@@ -105,23 +105,23 @@ TEST(ReplicaRestore, SegmentsAskDifferentMembers) {
 TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
   ReplicaRestore restore;
   for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7);
-  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
+  EXPECT_EQ(restore.TakeDue({0, 1, 2}, kNow)->worker, 0u);
   EXPECT_FALSE(restore.Expects(2, 7)) << "nobody confirms what it would send unasked";
-  EXPECT_EQ(restore.Due({0, 1, 2}, restore.NextDue())->worker, 2u);
+  EXPECT_EQ(restore.TakeDue({0, 1, 2}, restore.NextDue())->worker, 2u);
   EXPECT_TRUE(restore.Expects(2, 7));
   EXPECT_TRUE(restore.Expects(0, 7)) << "may still answer";
   EXPECT_FALSE(restore.Expects(0, 6));
   restore.Refuse();
-  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
+  EXPECT_EQ(restore.TakeDue({0, 1, 2}, kNow)->worker, 0u);
 }
 
 TEST(ReplicaRestore, ALaterRoundPutsTheChoiceAside) {
   ReplicaRestore restore;
   restore.Heard(0, 7);
   restore.Heard(1, 7);
-  EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 7u);
+  EXPECT_EQ(restore.TakeDue({0, 1}, kNow)->round, 7u);
   restore.Heard(1, 8);
-  EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 8u);
+  EXPECT_EQ(restore.TakeDue({0, 1}, kNow)->round, 8u);
 }
 
 DurableShardOptions RestoringOptions() {

@@ -25,21 +25,22 @@ class ShardCoreTest : public ::testing::Test {
       : core_(std::make_unique<ShardCore>(
             kRun, kIncarnation, *DurableShard::Open(TestOptions(), FourSegments(), nullptr))) {}
 
-  ShardCore::Taken Take(const PeerId& peer, const FrameHeader& header, Buffer payload = Buffer()) {
-    return core_->Take({peer, {header, std::move(payload)}}, now_);
+  ShardCore::Taken OnFrame(const PeerId& peer, const FrameHeader& header,
+                           Buffer payload = Buffer()) {
+    return core_->OnFrame({peer, {header, std::move(payload)}}, now_);
   }
   void Push(const PeerId& peer, uint32_t worker, uint32_t round, uint32_t segment) {
     const PushArrived push = TestPush(worker, round, segment);
-    Take(peer, push.header, push.payload);
+    OnFrame(peer, push.header, push.payload);
   }
   // sent: frames before it. number: of the connection.
   void Hello(const PeerId& peer, uint32_t worker, uint64_t bytes_per_s = 0, uint32_t sent = 0,
              uint32_t number = 0) {
-    Take(peer, HelloFrame{.run = kRun,
-                          .connection = number,
-                          .frames_sent = sent,
-                          .worker = worker,
-                          .bytes_per_second_max = bytes_per_s});
+    OnFrame(peer, HelloFrame{.run = kRun,
+                             .connection = number,
+                             .frames_sent = sent,
+                             .worker = worker,
+                             .bytes_per_second_max = bytes_per_s});
     CommitAndSend();
   }
   // The frames due now: "PEER KIND", with the segment of an update; without those of `stuck_` and
@@ -90,7 +91,7 @@ TEST_F(ShardCoreTest, AHelloIsAnsweredAfterWhatCameBeforeIt) {
   Push("a", 3, 0, 2);
   const HelloFrame hello{
       .run = kRun, .frames_sent = 1, .worker = 3, .bytes_per_second_max = 1'000'000};
-  EXPECT_FALSE(Take("a", hello).is_strangers);
+  EXPECT_FALSE(OnFrame("a", hello).is_strangers);
   EXPECT_THAT(Send(), ElementsAre("a request"));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
   EXPECT_EQ(Welcome(), (WelcomeFrame{.outcome = Outcome::kAccepted,
@@ -105,8 +106,8 @@ TEST_F(ShardCoreTest, AHelloIsAnsweredAfterWhatCameBeforeIt) {
 TEST_F(ShardCoreTest, AHelloIsAnsweredBeforeUpdates) {
   SetMembers({0});
   Push("a", 0, 0, 2);
-  Take("a", HelloFrame{.run = kRun, .frames_sent = 1});
-  Take("a", TestHeader<PullFrame>(0, 0, 2));
+  OnFrame("a", HelloFrame{.run = kRun, .frames_sent = 1});
+  OnFrame("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(),
               ElementsAre("a request", "a answer", "a answer", "a merged 2", "a merged 2"));
   EXPECT_TRUE(std::holds_alternative<WelcomeFrame>(sent_[2]));
@@ -149,11 +150,11 @@ TEST_F(ShardCoreTest, AnUpdateGoesByTheConnectionWithTheLargerNumber) {
 TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
   SetMembers({0});
   HelloFrame hello{.run = kRun + 1};
-  EXPECT_TRUE(Take("a", hello).is_strangers);
+  EXPECT_TRUE(OnFrame("a", hello).is_strangers);
   EXPECT_EQ(core_->last_frame(), absl::InfinitePast()) << "nothing of the run was heard";
   hello.run = kRun;
   hello.worker = 7;
-  EXPECT_TRUE(Take("a", hello).is_strangers);
+  EXPECT_TRUE(OnFrame("a", hello).is_strangers);
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
   for (const FrameHeader& answer : sent_)
     EXPECT_EQ(std::get<WelcomeFrame>(answer).outcome, Outcome::kRejected);
@@ -182,7 +183,7 @@ TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
   CommitAndSend();
   now_ += MemberLinks::kHelloPatience;
   EXPECT_THAT(Send(), ElementsAre("a merged 2"));
-  Take("a", TestHeader<PullFrame>(0, 0, 2));
+  OnFrame("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a request", "a merged 2"));
 }
 
@@ -210,7 +211,7 @@ TEST_F(ShardCoreTest, AnUpdateGoesByAnotherConnectionWhereItsOwnHasGone) {
   EXPECT_EQ(core_->unsent_count(), 1u) << "the answer, whose connection it was";
   EXPECT_THAT(core_->TakeNotices(), ElementsAre(HasSubstr("answer frame for worker 0, round 0")));
   gone_ = {"a"};
-  Take("a", TestHeader<PullFrame>(0, 0, 2));
+  OnFrame("a", TestHeader<PullFrame>(0, 0, 2));
   EXPECT_THAT(CommitAndSend(), IsEmpty());
   EXPECT_EQ(core_->links()[0].connections, 0u);
   EXPECT_EQ(core_->unsent_count(), 2u);
@@ -280,7 +281,7 @@ TEST_F(ShardCoreTest, FramesAreCountedByMemberAndKindOnceTheirConnectionHasThem)
 TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumbers) {
   SetMembers({0});
   for (int i = 0; i < 9; ++i) {
-    EXPECT_TRUE(Take("a", TestHeader<MergedFrame>(0, 0, 2)).is_of_shards);
+    EXPECT_TRUE(OnFrame("a", TestHeader<MergedFrame>(0, 0, 2)).is_of_shards);
   }
   EXPECT_THAT(CommitAndSend(), ElementsAre("a request"));
   EXPECT_THAT(core_->TakeNotices(), SizeIs(4));
@@ -289,7 +290,7 @@ TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumber
 TEST_F(ShardCoreTest, AMemberOfWhomAPushIsOfNoUseIsNamedForAWhile) {
   SetMembers({0});
   Hello("a", 0);
-  Take("a", TestHeader<PushFrame>(0, 0, 2), Buffer(std::vector<std::byte>(7)));
+  OnFrame("a", TestHeader<PushFrame>(0, 0, 2), Buffer(std::vector<std::byte>(7)));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer"));
   EXPECT_EQ(std::get<AnswerFrame>(sent_.back()).outcome, Outcome::kRejected);
   EXPECT_THAT(core_->Report(1, now_).complaint, HasSubstr("rejected push of worker 0"));
@@ -309,15 +310,15 @@ TEST(ShardCore, WithAFolderACommitIsOfManyFramesOrBytes) {
   core.SetMembership(Members(1, {0}), disk.now);
   const PeerFrame pull{"a", {TestPull(0, 0, 2).header, Buffer()}};
   for (size_t i = 1; i < ShardCore::kBatchFrames; ++i) {
-    core.Take(pull, disk.now);
+    core.OnFrame(pull, disk.now);
     ASSERT_TRUE(core.TakesMore()) << i;
   }
-  core.Take(pull, disk.now);
+  core.OnFrame(pull, disk.now);
   EXPECT_FALSE(core.TakesMore());
   core.Commit(disk.now);
   EXPECT_TRUE(core.TakesMore());
   const Buffer large{std::vector<std::byte>(ShardCore::kBatchBytes)};
-  core.Take({"a", {TestHeader<AnswerFrame>(0, 0, 2), large}}, disk.now);
+  core.OnFrame({"a", {TestHeader<AnswerFrame>(0, 0, 2), large}}, disk.now);
   EXPECT_FALSE(core.TakesMore());
 }
 

@@ -20,10 +20,10 @@ class SnapshotRequestsTest : public ::testing::Test {
     requests_.Want(segment, round_, turn, kPatience);
   }
   // "segment before round of worker"
-  std::vector<std::string> Due() {
+  std::vector<std::string> TakeDue() {
     std::vector<std::string> due;
     const auto open_round = [this](uint32_t) { return round_; };
-    for (const SnapshotRequests::Request& request : requests_.Due(members_, open_round, now_)) {
+    for (const SnapshotRequests::Request& request : requests_.TakeDue(members_, open_round, now_)) {
       due.push_back(std::to_string(request.segment) + " before " + std::to_string(request.round) +
                     " of " + std::to_string(request.worker));
     }
@@ -34,7 +34,7 @@ class SnapshotRequestsTest : public ::testing::Test {
     ++round_;
     for (const uint32_t segment : segments) requests_.RoundOpened(segment, round_);
     if (requests_.NextDue() > now_) return {};
-    return Due();
+    return TakeDue();
   }
   // Of any worker.
   bool IsOpen(uint32_t segment) const {
@@ -58,66 +58,67 @@ class SnapshotRequestsTest : public ::testing::Test {
 
 TEST_F(SnapshotRequestsTest, AsksForTwoAtATimeInTheOrderInWhichTheyWereWanted) {
   for (const uint32_t segment : {7, 5, 6, 4}) Want(segment, segment);
-  EXPECT_THAT(Due(), ElementsAre("7 before 10 of 3", "5 before 10 of 1"));
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), ElementsAre("7 before 10 of 3", "5 before 10 of 1"));
+  EXPECT_THAT(TakeDue(), IsEmpty());
   EXPECT_EQ(requests_.NextDue(), now_ + kPatience) << "nothing to do until then";
   EXPECT_FALSE(IsOpen(6));
   Hold(5);
   EXPECT_EQ(requests_.NextDue(), absl::InfinitePast());
-  EXPECT_THAT(Due(), ElementsAre("6 before 10 of 2"));
+  EXPECT_THAT(TakeDue(), ElementsAre("6 before 10 of 2"));
   ++round_;
   Hold(7, 10);
-  EXPECT_THAT(Due(), ElementsAre("4 before 11 of 0"));
+  EXPECT_THAT(TakeDue(), ElementsAre("4 before 11 of 0"));
 }
 
 TEST_F(SnapshotRequestsTest, AsksAWorkerForOneAtATime) {
   for (const uint32_t segment : {0, 1, 2}) Want(segment, /*turn=*/3);
-  EXPECT_THAT(Due(), ElementsAre("0 before 10 of 3", "1 before 10 of 0"));
+  EXPECT_THAT(TakeDue(), ElementsAre("0 before 10 of 3", "1 before 10 of 0"));
   members_ = {3};
   requests_.MembersChanged();
-  EXPECT_THAT(Due(), IsEmpty()) << "who was asked for segment 1 is gone, and 3 is asked already";
+  EXPECT_THAT(TakeDue(), IsEmpty())
+      << "who was asked for segment 1 is gone, and 3 is asked already";
   Hold(0);
-  EXPECT_THAT(Due(), ElementsAre("2 before 10 of 3"));
+  EXPECT_THAT(TakeDue(), ElementsAre("2 before 10 of 3"));
   members_ = {};
   requests_.MembersChanged();
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   EXPECT_GT(requests_.NextDue(), now_);
 }
 
 TEST_F(SnapshotRequestsTest, AsksTheNextMemberWhenTheOneThatWasAskedIsGoneOrOutOfPatience) {
   Want(0);
-  EXPECT_THAT(Due(), ElementsAre("0 before 10 of 0"));
+  EXPECT_THAT(TakeDue(), ElementsAre("0 before 10 of 0"));
   Want(0);  // due again; the request in progress goes on
   now_ += kPatience - absl::Nanoseconds(1);
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   now_ += absl::Nanoseconds(1);
   EXPECT_EQ(requests_.NextDue(), now_);
-  EXPECT_THAT(Due(), ElementsAre("0 before 10 of 1"));
+  EXPECT_THAT(TakeDue(), ElementsAre("0 before 10 of 1"));
   members_ = {0, 2, 3};
   requests_.MembersChanged();
-  EXPECT_THAT(Due(), SizeIs(1));
+  EXPECT_THAT(TakeDue(), SizeIs(1));
 }
 
 TEST_F(SnapshotRequestsTest, TakesWhatComesWhenSomebodyElseWasAsked) {
   Want(0);
-  Due();
+  TakeDue();
   now_ += kPatience;
   members_ = {};
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   Hold(0);
   EXPECT_TRUE(Judge(0, true));
   EXPECT_EQ(requests_.NextDue(), absl::InfinitePast());
-  Due();
+  TakeDue();
   EXPECT_EQ(requests_.NextDue(), absl::InfiniteFuture());
 }
 
 TEST_F(SnapshotRequestsTest, TakesNothingOfWhoWasNotAsked) {
   Want(0);
-  Due();
+  TakeDue();
   EXPECT_TRUE(requests_.IsOpen(0, 0));
   EXPECT_FALSE(requests_.IsOpen(0, 1));
   now_ += kPatience;
-  EXPECT_THAT(Due(), ElementsAre("0 before 10 of 1"));
+  EXPECT_THAT(TakeDue(), ElementsAre("0 before 10 of 1"));
   EXPECT_TRUE(requests_.IsOpen(0, 0)) << "may still answer";
   EXPECT_TRUE(requests_.IsOpen(0, 1));
   Hold(0);
@@ -128,7 +129,7 @@ TEST_F(SnapshotRequestsTest, TakesNothingOfWhoWasNotAsked) {
 TEST_F(SnapshotRequestsTest, PutsOffWhatWasNotConfirmedForTwiceAsManyRoundsEachTime) {
   Want(0);
   Want(1);
-  Due();
+  TakeDue();
   Hold(1);
   std::vector<uint32_t> rounds;
   for (int i = 0; i < 80; ++i) {
@@ -136,7 +137,7 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatWasNotConfirmedForTwiceAsManyRoundsEachT
       rounds.push_back(round_);
       Hold(0);
       EXPECT_FALSE(Judge(0, false));
-      EXPECT_THAT(Due(), IsEmpty());
+      EXPECT_THAT(TakeDue(), IsEmpty());
     }
     NextRound({0});
   }
@@ -146,14 +147,14 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatWasNotConfirmedForTwiceAsManyRoundsEachT
 TEST_F(SnapshotRequestsTest, IsPutOffNoFurtherThanToTheRoundAtWhichItIsWantedAnew) {
   Want(0);
   for (int i = 0; i < 4; ++i) {  // before rounds 10, 11, 13 and 17
-    Due();
+    TakeDue();
     Hold(0);
     Judge(0, false);
     round_ += i < 3 ? 1u << i : 1;
   }
   EXPECT_THAT(NextRound({0}), IsEmpty()) << "25 is next";
   Want(0);
-  EXPECT_THAT(Due(), SizeIs(1));
+  EXPECT_THAT(TakeDue(), SizeIs(1));
   Hold(0);
   Judge(0, false);
   for (int i = 0; i < 15; ++i) EXPECT_THAT(NextRound({0}), IsEmpty());
@@ -163,17 +164,17 @@ TEST_F(SnapshotRequestsTest, IsPutOffNoFurtherThanToTheRoundAtWhichItIsWantedAne
 TEST_F(SnapshotRequestsTest, WhatWasConfirmedBeginsAnew) {
   Want(0);
   for (int i = 0; i < 3; ++i) {
-    Due();
+    TakeDue();
     Hold(0);
     EXPECT_FALSE(Judge(0, false));
     round_ += 1u << i;
   }
   requests_.RoundOpened(0, round_);
-  Due();
+  TakeDue();
   Hold(0);
   EXPECT_TRUE(Judge(0, true));
   Want(0);
-  Due();
+  TakeDue();
   Hold(0);
   EXPECT_FALSE(Judge(0, false));
   EXPECT_THAT(NextRound({0}), SizeIs(1)) << "one round, as the first time";
@@ -181,13 +182,13 @@ TEST_F(SnapshotRequestsTest, WhatWasConfirmedBeginsAnew) {
 
 TEST_F(SnapshotRequestsTest, PutsOffWhatNobodyJudged) {
   Want(0);
-  Due();
+  TakeDue();
   Hold(0);
   EXPECT_THAT(requests_.Unconfirmed(), SizeIs(1));
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   EXPECT_EQ(requests_.NextDue(), now_ + kHashCheckPatience);
   now_ += kHashCheckPatience;
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   EXPECT_THAT(requests_.Unconfirmed(), IsEmpty());
   EXPECT_FALSE(IsOpen(0)) << "a copy of what was put off is of no use either";
   EXPECT_GT(requests_.NextDue(), now_);
@@ -196,21 +197,21 @@ TEST_F(SnapshotRequestsTest, PutsOffWhatNobodyJudged) {
 
 TEST_F(SnapshotRequestsTest, PutsOffWhatCannotBeReadIfItIsWhatWasAskedFor) {
   Want(0);
-  Due();
+  TakeDue();
   requests_.Refuse({.segment = 0, .round = 9, .worker = 0}, round_);
   requests_.Refuse({.segment = 0, .round = 10, .worker = 1}, round_);
   requests_.Refuse({.segment = 1, .round = 10, .worker = 0}, round_);
   EXPECT_TRUE(IsOpen(0));
   requests_.Refuse({.segment = 0, .round = 10, .worker = 0}, round_);
   EXPECT_FALSE(IsOpen(0));
-  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(TakeDue(), IsEmpty());
   EXPECT_THAT(NextRound({0}), SizeIs(1));
 }
 
 // A late member sends the newest snapshot that it has. If that is useless, no other will come.
 TEST_F(SnapshotRequestsTest, PutsOffWhatCannotBeReadOfALaterRoundThanItAskedFor) {
   Want(0);
-  Due();
+  TakeDue();
   round_ = 12;
   requests_.Refuse({.segment = 0, .round = 12, .worker = 0}, round_);
   EXPECT_FALSE(IsOpen(0));
@@ -222,7 +223,7 @@ TEST_F(SnapshotRequestsTest, EachHasItsTurnWhereMoreAreWantedThanComeThrough) {
   std::vector<int> asked(6);
   for (int i = 0; i < 12; ++i) {
     for (uint32_t segment = 0; segment < 6; ++segment) Want(segment);
-    Due();
+    TakeDue();
     for (uint32_t segment = 0; segment < 6; ++segment) {
       if (!IsOpen(segment)) continue;
       ++asked[segment];

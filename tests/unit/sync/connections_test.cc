@@ -11,21 +11,21 @@ class ConnectionsTest : public ::testing::Test {
  protected:
   // Sends the hello that is due, if there is one.
   bool Greets() {
-    const auto hello = connections_.Due(now_);
+    const auto hello = connections_.NextFrame(now_);
     if (!hello.has_value()) return false;
     hello_ = std::get<HelloFrame>(hello->header);
     connections_.Sent(hello->connection, FrameKind::kHello, now_);
     return true;
   }
   Connections::News Hear(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
-    return connections_.Take(0,
-                             WelcomeFrame{.outcome = outcome,
-                                          .run = 5,
-                                          .frames_missing = missing_,
-                                          .frames_sent = hello_.frames_sent,
-                                          .incarnation = incarnation,
-                                          .shard_frames_sent = sent_++},
-                             now_);
+    return connections_.OnFrame(0,
+                                WelcomeFrame{.outcome = outcome,
+                                             .run = 5,
+                                             .frames_missing = missing_,
+                                             .frames_sent = hello_.frames_sent,
+                                             .incarnation = incarnation,
+                                             .shard_frames_sent = sent_++},
+                                now_);
   }
   // True: of another incarnation.
   bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
@@ -33,7 +33,7 @@ class ConnectionsTest : public ::testing::Test {
   }
   void HearMerged() {
     ++sent_;
-    connections_.Take(0, MergedFrame{.run = 5, .segment = 2}, now_);
+    connections_.OnFrame(0, MergedFrame{.run = 5, .segment = 2}, now_);
   }
   std::optional<Connections::Lost> TakeLost(absl::Duration on_the_way = absl::ZeroDuration()) {
     return connections_.TakeLost(now_, [&](uint32_t) { return on_the_way; });
@@ -53,7 +53,7 @@ class ConnectionsTest : public ::testing::Test {
 };
 
 TEST_F(ConnectionsTest, HelloSaysWhoAndHowMuchMayBeSentThere) {
-  const auto hello = connections_.Due(now_);
+  const auto hello = connections_.NextFrame(now_);
   ASSERT_TRUE(hello.has_value());
   const HelloFrame wanted{.run = 5, .connection = 70, .worker = 6, .bytes_per_second_max = 4000};
   EXPECT_EQ(hello->header, wanted);
@@ -194,7 +194,7 @@ TEST_F(ConnectionsTest, AConnectionThatTakesNothingIsLostAgainAndAgain) {
     connections_.Hold(0, now_);
     for (int i = 0; i < Connections::kUnansweredHellos; ++i) {
       EXPECT_FALSE(TakeLost().has_value());
-      EXPECT_TRUE(connections_.Due(now_).has_value()) << "a new one is not held";
+      EXPECT_TRUE(connections_.NextFrame(now_).has_value()) << "a new one is not held";
       now_ += kEvery;
       connections_.Hold(0, now_);
     }
@@ -218,7 +218,7 @@ TEST_F(ConnectionsTest, AnAnswerOfAnyKindKeepsAConnection) {
   for (int i = 0; i < 10; ++i) {
     now_ += kEvery;
     ++sent_;
-    connections_.Take(0, AnswerFrame{.outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
+    connections_.OnFrame(0, AnswerFrame{.outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
     EXPECT_FALSE(TakeLost().has_value());
     EXPECT_TRUE(Greets()) << "it was not welcome yet";
   }
@@ -276,7 +276,7 @@ TEST_F(ConnectionsTest, HelloIsSaidAtOnceToAShardThatAsksForIt) {
     if (outstanding) connections_.Expect(0, now_);
     EXPECT_FALSE(Greets());
     ++sent_;
-    connections_.Take(0, request, now_);
+    connections_.OnFrame(0, request, now_);
     EXPECT_FALSE(connections_.is_welcome(0));
     EXPECT_TRUE(Greets());
     EXPECT_FALSE(Greets());

@@ -76,7 +76,7 @@ class LedgerTest : public ::testing::Test {
   // Sends everything that is due now, and returns it.
   std::vector<std::string> SendAll() {
     std::vector<std::string> sent;
-    while (const auto frame = ledger_.Due(now_)) {
+    while (const auto frame = ledger_.NextFrame(now_)) {
       sent.push_back(Say(*frame));
       Sent(*frame);
       if (sent.size() > 100) break;
@@ -89,7 +89,7 @@ class LedgerTest : public ::testing::Test {
     std::vector<std::string> sent;
     const absl::Time end = now_ + time;
     for (int turn = 0; turn < 10'000; ++turn) {
-      while (const auto frame = ledger_.Due(now_)) {
+      while (const auto frame = ledger_.NextFrame(now_)) {
         Sent(*frame);
         if (frame->header.kind() == FrameKind::kHello) {
           AnswerHello(frame->connection, kIncarnation);
@@ -117,7 +117,7 @@ class LedgerTest : public ::testing::Test {
   void LoseHere(uint32_t connection) { ++shards_[connection].sent; }
   // The shard's next frame.
   void Deliver(uint32_t connection, const FrameHeader& header, const Buffer& payload = Buffer()) {
-    ledger_.Take(connection, header, payload, now_);
+    ledger_.OnFrame(connection, header, payload, now_);
     ++shards_[connection].sent;
   }
   // Lets time pass until the next hello, answers it, and returns the frames sent then.

@@ -18,7 +18,7 @@ class FakeShard {
   FakeShard(uint64_t seed, std::vector<std::pair<FrameHeader, std::string>>* out)
       : rng_(seed), out_(out) {}
 
-  void Take(const FrameHeader& header) {
+  void OnFrame(const FrameHeader& header) {
     const uint32_t taken = taken_++;
     const FrameName asked = header;
     switch (asked.kind) {
@@ -174,12 +174,12 @@ class Worker {
 
   // Frames are lost both ways.
   void Exchange() {
-    while (const auto frame = ledger_.Due(now_)) {
+    while (const auto frame = ledger_.NextFrame(now_)) {
       ledger_.Sent(*frame, now_);
-      if (rng_.Uniform() < 0.8) shard_.Take(frame->header);
+      if (rng_.Uniform() < 0.8) shard_.OnFrame(frame->header);
     }
     for (const auto& [header, payload] : back_) {
-      if (rng_.Uniform() < 0.8) ledger_.Take(0, header, Bytes(payload), now_);
+      if (rng_.Uniform() < 0.8) ledger_.OnFrame(0, header, Bytes(payload), now_);
     }
     back_.clear();
   }

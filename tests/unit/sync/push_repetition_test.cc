@@ -244,7 +244,7 @@ TEST_F(PushRepetitionTest, AFateIsUnknownWhileACopyIsUnanswered) {
 
 TEST_F(PushRepetitionTest, AFullQueueHoldsItsConnectionAlone) {
   for (uint32_t segment : {0, 1, 2}) Post(0, segment);
-  const OutgoingFrame first = ledger_.Due(now_).value();
+  const OutgoingFrame first = ledger_.NextFrame(now_).value();
   EXPECT_EQ(first.connection, 0u);
   ledger_.Held(first, now_ + absl::Seconds(1));
   EXPECT_THAT(SendAll(), ElementsAre("push 0/1"));

@@ -78,14 +78,14 @@ class ScriptedShard {
       auto received = router_->Receive(absl::Hours(1));
       if (!received.ok() || !received->has_value()) continue;
       const PeerFrame& arrived = **received;
-      Take(arrived.peer, arrived.frame.header);
+      OnFrame(arrived.peer, arrived.frame.header);
       const std::lock_guard lock(mutex_);
       seen_.push_back(arrived.frame.header);
       changed_.notify_all();
     }
   }
 
-  void Take(const PeerId& peer, const FrameHeader& header) {
+  void OnFrame(const PeerId& peer, const FrameHeader& header) {
     const uint32_t taken = counts_[peer].taken++;
     const FrameName asked = header;
     if (const auto* hello = std::get_if<HelloFrame>(&header)) {

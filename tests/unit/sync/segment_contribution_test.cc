@@ -24,7 +24,7 @@ TEST_F(ContributionTest, PushesInTheOrderPostedAndSettlesInTheOrderAnswered) {
 
 TEST_F(ContributionTest, FramesSayWhoWhatAndHowMuch) {
   Post(4, 1);
-  const OutgoingFrame push = ledger_.Due(now_).value();
+  const OutgoingFrame push = ledger_.NextFrame(now_).value();
   EXPECT_EQ(push.connection, 1u);
   const PushFrame wanted{
       .run = kRun, .epoch = 5, .round = 4, .worker = kWorker, .segment = 1, .weight = 9, .norm = 2};
@@ -55,7 +55,7 @@ TEST_F(ContributionTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
   ++duplicate_crc_;
   ASSERT_TRUE(
       ledger_.Post({.round = 6, .payload = Bytes("up"), .weight = 9, .accounted = 4}, now_).ok());
-  EXPECT_EQ(std::get<PushFrame>(ledger_.Due(now_)->header).accounted, 4u);
+  EXPECT_EQ(std::get<PushFrame>(ledger_.NextFrame(now_)->header).accounted, 4u);
   SendAll();
   Answer(6, 0, Outcome::kDuplicate);
   EXPECT_THAT(

@@ -34,7 +34,7 @@ TEST_F(FetchTest, PullsUpToThePresentInAWindow) {
 
 TEST_F(FetchTest, FramesSayWhoAndWhat) {
   Fetch(1, 4);
-  const OutgoingFrame fetch = ledger_.Due(now_).value();
+  const OutgoingFrame fetch = ledger_.NextFrame(now_).value();
   EXPECT_EQ(fetch.connection, 1u);
   const FetchFrame wanted{.run = kRun, .round = 4, .worker = kWorker, .segment = 1};
   EXPECT_EQ(fetch.header, wanted);
@@ -359,15 +359,15 @@ TEST(FetchOfManySegments, FetchesSomeAtATime) {
                        .connections = std::vector<uint32_t>(kSegments, 0),
                        .connection_count = 1,
                        .snapshot_bytes = {}});
-  ledger.Sent(ledger.Due(now).value(), now);
-  ledger.Take(0, WelcomeFrame{.run = 1, .incarnation = 1}, Buffer(), now);
+  ledger.Sent(ledger.NextFrame(now).value(), now);
+  ledger.OnFrame(0, WelcomeFrame{.run = 1, .incarnation = 1}, Buffer(), now);
   for (uint32_t s = 0; s < kSegments; ++s) {
     ASSERT_TRUE(ledger.Fetch(s, 0, kRoundNever, now).ok());
   }
   std::vector<uint32_t> ended;
   for (int turn = 0; turn < 100 && ended.size() < kSegments; ++turn) {
     std::vector<FetchFrame> sent;
-    while (const auto frame = ledger.Due(now)) {
+    while (const auto frame = ledger.NextFrame(now)) {
       ledger.Sent(*frame, now);
       if (const auto* fetch = std::get_if<FetchFrame>(&frame->header)) sent.push_back(*fetch);
     }
@@ -378,7 +378,7 @@ TEST(FetchOfManySegments, FetchesSomeAtATime) {
                                .round = fetch.round,
                                .segment = fetch.segment,
                                .to = FrameKind::kFetch};
-      ledger.Take(0, answer, Buffer(), now);
+      ledger.OnFrame(0, answer, Buffer(), now);
     }
     while (const auto event = ledger.TakeFetched()) {
       ASSERT_EQ(event->kind, FetchEvent::Kind::kUpToDate);

@@ -12,7 +12,7 @@ class SnapshotQueueTest : public LedgerTest {
   // The next frame, without hellos.
   std::string First() {
     for (;;) {
-      const auto frame = ledger_.Due(now_);
+      const auto frame = ledger_.NextFrame(now_);
       if (!frame.has_value()) return "nothing";
       if (frame->header.kind() != FrameKind::kHello) return Say(*frame);
       Sent(*frame);

@@ -31,7 +31,7 @@ TEST_F(WorkerLedgerTest, ASnapshotThatWaitedForLongGoesBeforePushes) {
 TEST_F(WorkerLedgerTest, ASnapshotIsSentOnceAsItsSegmentsLatest) {
   PostSnapshot(0, 4, "old");
   PostSnapshot(0, 5, "new");
-  const OutgoingFrame frame = ledger_.Due(now_).value();
+  const OutgoingFrame frame = ledger_.NextFrame(now_).value();
   const SnapshotFrame wanted{.run = kRun, .round = 5, .worker = kWorker, .segment = 0};
   EXPECT_EQ(frame.header, wanted);
   EXPECT_EQ(Text(frame.payload), "new");
@@ -44,7 +44,7 @@ TEST_F(WorkerLedgerTest, ASnapshotIsSentOnceAsItsSegmentsLatest) {
 TEST_F(WorkerLedgerTest, AHeldConnectionHoldsItsSnapshotsAlone) {
   PostSnapshot(0, 4);
   PostSnapshot(1, 4);
-  ledger_.Held(ledger_.Due(now_).value(), now_ + absl::Seconds(1));
+  ledger_.Held(ledger_.NextFrame(now_).value(), now_ + absl::Seconds(1));
   EXPECT_THAT(SendAll(), ElementsAre("snapshot 4/1"));
   AnswerSnapshot(4, 1);
   EXPECT_EQ(ledger_.DueAt(), now_ + absl::Seconds(1));
@@ -159,7 +159,7 @@ TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
 // Pulls that waited in queues for the shard's process before are of earlier ones.
 TEST_F(WorkerLedgerTest, WhereItStandsIsOfTheAsksEpoch) {
   Deliver(0, RequestFrame{.run = kRun, .epoch = 9, .segment = 0});
-  const auto frame = ledger_.Due(now_);
+  const auto frame = ledger_.NextFrame(now_);
   ASSERT_TRUE(frame.has_value());
   EXPECT_EQ(Say(*frame), "pull 0/0");
   EXPECT_EQ(std::get<PullFrame>(frame->header).epoch, 9u);

@@ -295,20 +295,20 @@ TEST(SessionCoreTest, AReportTakesBackTheFinalOneThatIsUnderWay) {
   SessionCore core(RegisterWorker{.name = "a"}, absl::Seconds(1), now);
   const auto next = [&] {
     now = std::max(now, core.due_at());
-    return core.Due(now);
+    return core.TakeDue(now);
   };
   ASSERT_TRUE(std::holds_alternative<RegisterWorker>(next()));
-  core.Take(absl::StatusOr<uint32_t>(3), now);
+  core.OnRegistered(absl::StatusOr<uint32_t>(3), now);
   core.Finish({});
   ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
   core.Report({.round = 9});
-  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  core.OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
   EXPECT_FALSE(core.told());
   ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
-  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  core.OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
   core.Finish({});
   ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(next()));
-  core.Take(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  core.OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
   EXPECT_TRUE(core.told());
 }
 
