@@ -1,4 +1,4 @@
-"""What tests/support/count_tests.py makes of the reports of ctest and of GoogleTest programs."""
+"""The counts that tests/support/count_tests.py makes of the reports of ctest and of GoogleTest programs."""
 
 import pathlib
 import subprocess
