@@ -175,7 +175,7 @@ class Cluster:
         return proxy
 
     def _worker_pids(self):
-        return {worker.name: worker.pids() for worker in self.workers if worker.popen is not None}
+        return {worker.name: worker.popen.pid for worker in self.workers if worker.popen is not None}
 
     def _certify(self, process):
         role, _, place = process.name.partition("-")

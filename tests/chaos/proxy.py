@@ -190,7 +190,7 @@ class Proxies:
 
 
 def owner_of(port, pids):
-    """The name of the worker, of {name: its pids}, that has connected from this port of loopback."""
+    """The name of the worker, of {name: its pid}, that has connected from this port of loopback."""
     place = f"0100007F:{port:04X}"
     inode = None
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -199,7 +199,7 @@ def owner_of(port, pids):
                 fields = line.split()
                 if fields[1].endswith(place):
                     inode = fields[9]
-    for name, pid in [(name, pid) for name, all_pids in pids.items() for pid in all_pids]:
+    for name, pid in pids.items():
         folder = f"/proc/{pid}/fd"
         try:
             if any(os.readlink(f"{folder}/{fd}") == f"socket:[{inode}]" for fd in os.listdir(folder)):
