@@ -301,6 +301,13 @@ void DurableShard::EmitRequest(const SnapshotRequests::Request& request) {
                  SendCause::kRequested});
 }
 
+void DurableShard::SendSnapshot(const FrameName& fetch, uint32_t round, Buffer payload) {
+  absl::StatusOr<SealedFrame> frame =
+      Seal(FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round), std::move(payload));
+  if (!frame.ok()) return Answer(fetch, Outcome::kRejected, std::string(frame.status().message()));
+  Emit(SendFrame{{fetch.worker}, *std::move(frame), SendCause::kRequested});
+}
+
 AnswerFrame DurableShard::AnswerTo(const FrameName& asked, Outcome outcome) const {
   auto answer = FrameTo<AnswerFrame>(asked.worker, asked.segment, asked.round);
   answer.outcome = outcome;

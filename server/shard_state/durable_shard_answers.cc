@@ -129,13 +129,6 @@ void DurableShard::AnswerFetch(const FrameName& fetch) {
                       "shard keeps no snapshot yet"));
 }
 
-void DurableShard::SendSnapshot(const FrameName& fetch, uint32_t round, Buffer payload) {
-  absl::StatusOr<SealedFrame> frame =
-      Seal(FrameTo<SnapshotFrame>(fetch.worker, fetch.segment, round), std::move(payload));
-  if (!frame.ok()) return Answer(fetch, Outcome::kRejected, std::string(frame.status().message()));
-  Emit(SendFrame{{fetch.worker}, *std::move(frame), SendCause::kRequested});
-}
-
 absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {
   const absl::StatusOr<Buffer> content = store_->snapshots().Read(key);
   if (!content.ok()) return content.status();
