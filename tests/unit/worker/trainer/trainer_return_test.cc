@@ -45,7 +45,9 @@ class SquareReplica final : public Replica {
     for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
     return Loss(batch);
   }
-  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override { return {}; }
+  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override {
+    return std::vector<float>();
+  }
   absl::StatusOr<double> Loss(const Batch&) override {
     double sum = 0;
     for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);

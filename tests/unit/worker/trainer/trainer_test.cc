@@ -39,7 +39,9 @@ class QuadraticReplica final : public Replica {
     for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
     return on_loss ? on_loss(batches.size() - 1) : Value();
   }
-  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override { return {}; }
+  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override {
+    return std::vector<float>();
+  }
   absl::StatusOr<double> Loss(const Batch&) override {
     return on_validation ? on_validation() : Value();
   }
