@@ -94,9 +94,9 @@ class Docs(WorkersTest):
         machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
         config, coordinate, serve, token, train = blocks(DOCS, "Two machines")
         self.shell(self.shorter(config, "steps: 600, start: member}", f"steps: {STEPS}, start: member}}\ntrain: {{warmup_steps: 1}}"))
+        (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
         self.spawn(network, coordinate).await_line("ready ")
         self.spawn(network, serve).await_line("ready ")
-        (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
         workers = []
         for name in ("rotterdam", "singapore"):
             own = self.shell(token, network).strip().splitlines()[-1]
