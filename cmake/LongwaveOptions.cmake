@@ -41,5 +41,9 @@ if(LONGWAVE_SANITIZE)
   target_compile_options(longwave_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LONGWAVE_SANITIZE} -fno-omit-frame-pointer
       -fno-sanitize-recover=all>)
+  # With hidden symbols GCC cannot link the switch of a check that is off by default into a shared library.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(longwave_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=asan-use-after-return=0>)
+  endif()
   target_link_options(longwave_flags INTERFACE -fsanitize=${LONGWAVE_SANITIZE})
 endif()

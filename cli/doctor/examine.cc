@@ -39,7 +39,6 @@ Needs NeedsOf(const RunConfig& config) {
   needs.gpu_memory_bytes = needs.memory_bytes = WorkerMemory(config, *manifest).bytes;
   needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
   const double parameters = GptParameterCount(config.model);
-  needs.model_bytes = parameters * sizeof(float);
   if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
     needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
     needs.memory_bytes += needs.checkpoint_bytes;
