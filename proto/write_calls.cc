@@ -74,6 +74,9 @@ struct Call {
   std::string Fault() const {
     const Descriptor& response = *method.output_type();
     if (options.caller() == v1::NOBODY) return "a caller";
+    // Where calls are not secured nothing says who a token's holder or a member is.
+    if ((options.caller() == v1::TOKEN || options.caller() == v1::ITSELF) && !options.admission())
+      return "admission, which its caller wants";
     if (RecordOf(response).empty() && response.field_count() > 1)
       return absl::StrCat("option (record) of ", response.name());
     return "";
