@@ -197,8 +197,8 @@ TEST_F(CoordinatorMetricsTest, SumsAndSpreadsItsMembers) {
 TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
   for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(Process(1), worker);
   AddMember(0, 0, WorkerPhase::kLost);
-  series_.Take(status_);
-  series_.Take(status_);
+  series_.Observe(status_);
+  series_.Observe(status_);
   series_.Heard({.worker = 1, .failure = "the loss is nan"}, AtSecond(0));
   series_.Heard({.worker = 1, .failure = "the loss is nan"}, AtSecond(1));
   series_.Heard({.worker = 2, .leaving = true}, AtSecond(0));

@@ -286,7 +286,7 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
       continue;
     }
     const auto sent = AllSent<SnapshotFrame>(effects)[0];
-    EXPECT_EQ(sent.worker, 1u);
+    EXPECT_EQ(sent.header.worker, 1u);
     EXPECT_EQ(sent.header.round, 25u);
     const auto arrays = DecodeSnapshotPayload(sent.payload.bytes(), 1, kTileSize);
     ASSERT_TRUE(arrays.ok()) << arrays.status();

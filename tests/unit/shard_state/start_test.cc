@@ -135,7 +135,7 @@ TEST_F(Start, IsToldToWhoHasNothing) {
   disk_.PushAll({0}, 0);
   const auto sent = AllSent<SnapshotFrame>(FetchAll(2));
   ASSERT_THAT(sent, SizeIs(1));
-  EXPECT_EQ(sent[0].worker, 1u);
+  EXPECT_EQ(sent[0].header.worker, 1u);
   EXPECT_EQ(sent[0].header.round, 0u);
   const auto arrays = DecodeSnapshotPayload(sent[0].payload.bytes(), 1, kTileSize);
   ASSERT_TRUE(arrays.ok()) << arrays.status();

@@ -138,7 +138,7 @@ class TestShard {
       return Send(peer, answer->header, answer->payload);
     }
     const auto merged = SentIn<MergedFrame>(effect);
-    if (merged == nullptr) return;
+    if (!merged) return;
     for (const uint32_t worker : merged->workers) {
       const PeerId& peer = routes_[{worker, merged->header.segment}];
       if (lose_merged_ > 0) {
