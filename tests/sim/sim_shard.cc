@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kShardFolder[] = "shard";
 // Delay before restarting a process that could not open its folder.
-constexpr absl::Duration kStartAgain = absl::Seconds(2);
+constexpr absl::Duration kStartShardAgain = absl::Seconds(2);
 
 }  // namespace
 
@@ -280,7 +280,7 @@ void SimShard::OpenShard(const Manifest&) {
 // The process ends, and a supervisor starts it again.
 void SimShard::StartAgain() {
   Crash();
-  scheduler_->After(kStartAgain, [this] { Start(); });
+  scheduler_->After(kStartShardAgain, [this] { Start(); });
 }
 
 }  // namespace longwave::sim

@@ -94,7 +94,7 @@ class RunReplayTest : public testing::Test {
       }
       for (const ShardEffect& effect : shard_->Commit(now_)) {
         const auto merged = SentIn<MergedFrame>(effect);
-        if (merged == nullptr) continue;
+        if (!merged) continue;
         for (auto& pipeline : pipelines) {
           EXPECT_TRUE(pipeline->Apply(merged->header.segment, merged->payload).ok());
         }

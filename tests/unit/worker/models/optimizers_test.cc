@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
+const KernelOps& CpuOps() { return **OpsFor(BackendKind::kCpu); }
 
 // In the flat array: wte 0 to 7, the hidden 8 to 31, the kernels 32 to 43, the vector 44 to 46.
 const Manifest kManifest = {
@@ -36,7 +36,7 @@ TrainSection Train(const std::string& optimizer) {
 }
 
 std::unique_ptr<InnerOptimizer> Make(const std::string& name) {
-  auto made = MakeOptimizer(Train(name), kManifest, &Cpu(), {});
+  auto made = MakeOptimizer(Train(name), kManifest, &CpuOps(), {});
   EXPECT_TRUE(made.ok()) << made.status();
   return *std::move(made);
 }
@@ -153,11 +153,11 @@ TEST(Optimizers, GoOnFromTheirBlobsAsIfNothingHadHappened) {
     };
     steps(*straight, 0, 3, &theta);
     std::vector<NamedBlob> blobs;
-    ASSERT_TRUE(SaveOptimizer(*straight, Cpu(), {}, &blobs).ok());
+    ASSERT_TRUE(SaveOptimizer(*straight, CpuOps(), {}, &blobs).ok());
     std::vector<float> theta_again = theta;
     steps(*straight, 3, 6, &theta);
     const auto other = Make(name);
-    ASSERT_TRUE(LoadOptimizer(blobs, Cpu(), {}, other.get()).ok());
+    ASSERT_TRUE(LoadOptimizer(blobs, CpuOps(), {}, other.get()).ok());
     steps(*other, 3, 6, &theta_again);
     EXPECT_EQ(theta_again, theta) << name;
   }
@@ -165,13 +165,13 @@ TEST(Optimizers, GoOnFromTheirBlobsAsIfNothingHadHappened) {
 
 TEST(Optimizers, NameTheirBlobsAndRefuseThoseOfOthers) {
   std::vector<NamedBlob> blobs;
-  ASSERT_TRUE(SaveOptimizer(*Make("muon"), Cpu(), {}, &blobs).ok());
+  ASSERT_TRUE(SaveOptimizer(*Make("muon"), CpuOps(), {}, &blobs).ok());
   EXPECT_THAT(NamesOf(blobs), ElementsAre("muon.momentum", "adamw.m", "adamw.v", "adamw.powers"));
-  EXPECT_EQ(LoadOptimizer(blobs, Cpu(), {}, Make("sgd").get()).message(),
+  EXPECT_EQ(LoadOptimizer(blobs, CpuOps(), {}, Make("sgd").get()).message(),
             "checkpoint: got the optimizer's muon.momentum of 144 bytes, adamw.m of 44 bytes, "
             "adamw.v of 44 bytes, adamw.powers of 16 bytes, wanted sgd.momentum of 188 bytes: a "
             "worker goes on with the train.optimizer and the model that it had");
-  EXPECT_THAT(std::string(LoadOptimizer({}, Cpu(), {}, Make("sgd").get()).message()),
+  EXPECT_THAT(std::string(LoadOptimizer({}, CpuOps(), {}, Make("sgd").get()).message()),
               HasSubstr("got the optimizer's nothing"));
 }
 
