@@ -88,7 +88,9 @@ class CoordinatorServiceTest : public ::testing::Test {
   }
 
   RegisterWorker Worker() const {
-    const Manifest manifest = *GptManifest(config_.model);
+    ModelSection model = config_.model;
+    model.kind = "gpt";  // which an external model may be, too
+    const Manifest manifest = *GptManifest(model);
     const Layout layout = *Layout::Create(manifest, LayoutOptionsFor(config_, manifest));
     return {.name = "w",
             .identity = 5,
