@@ -195,7 +195,10 @@ Lines Rows(const ViewInput& input, const Summary& record, size_t width) {
     Append(Row(name, value, width, hue), &lines);
   };
   const std::string state(input.end != nullptr ? Name(record.outcome) : Name(status.phase));
-  const std::string& why = status.phase == RunPhase::kWaiting ? status.trouble : record.failure;
+  // Of a run that `up` ends, the command's last line has the failure.
+  const std::string why = input.end != nullptr                 ? ""
+                          : status.phase == RunPhase::kWaiting ? status.trouble
+                                                               : record.failure;
   row("state", absl::StrCat(state, ", epoch ", status.epoch, why.empty() ? "" : ": ", why),
       state == "finished" ? Hue::kGood
       : state == "failed" ? Hue::kBad
