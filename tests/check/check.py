@@ -91,6 +91,8 @@ def check_change(arguments):
     changes = changed(base)
     print(f"check: the change is {len(changes)} files that differ from {base[:12]}" if changes is not None
           else f"check: no commit {base or ''} to compare with: every part is affected")
+    if changes is not None:
+        os.environ["CHECK_BASE"] = base  # for the parts
     results = []
     for part in EVERY_CHANGE:
         results.append(run(part, begun))
