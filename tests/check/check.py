@@ -26,7 +26,6 @@ from parts import ALL_ONLY, BY_CHANGE, EVERY_CHANGE, SKIPPED, Part
 
 CHECKED = ROOT / "docs/checked.md"
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
-SIMULATED = re.compile(r"^(\d+) seeds?, (\d+) violations?")
 
 
 @dataclasses.dataclass

@@ -1,7 +1,7 @@
 """The parts of a check: what each runs, how long it takes, and which folders' sources it depends on.
 
-Minutes are those of a machine with two cores and no cache. CHECK_BASE is the commit that a change differs from. A command may end with status 77 and a reason as its last line: what it
-wants cannot be had on this machine.
+Minutes are those of a machine with two cores and no cache. CHECK_BASE is the commit that a change differs from. A command may end
+with status 77 and a reason as its last line: the machine lacks something that the command wants.
 """
 
 import dataclasses
@@ -61,7 +61,9 @@ EVERY_CHANGE = (
 
 # In the order of what they find for their minutes.
 BY_CHANGE = (
-    Part("clang-tidy", 3, ("cmake --preset dev", "cmake --build --preset dev --target longwave_proto", "tools/tidy.sh ${CHECK_BASE:-}"),
+    Part("clang-tidy", 3, (
+        "cmake --preset dev", "cmake --build --preset dev --target longwave_proto longwave_records_headers",
+        "tools/tidy.sh ${CHECK_BASE:-}"),
          ("common/", "server/", "worker/", "kernels/", "cli/", "tests/")),
     Part("intruder", 3, (ADDRESS + "tests/run.sh build/asan -R '^(intruder|hostile_member)$'",),
          ("common/security/", "common/rpc/", "server/security/")),
