@@ -45,14 +45,14 @@ EVERY_CHANGE = (
     Part("format and tidy", 1, (
         "tools/check_format.sh", "cd tests/tidy && python3 -B -m unittest -q test_tidy",
         "cd tests/check && python3 -B -m unittest -q test_affected test_counts test_parts")),
-    Part("instrumented build", 17, ("cmake --preset asan", "cmake --build --preset asan -j \"$(nproc)\"")),
+    Part("instrumented build", 16, ("cmake --preset asan", "cmake --build --preset asan -j \"$(nproc)\"")),
     Part("optimized build of what depends on it", 4, (
         "cmake --preset dev", "cmake --build --preset dev -j \"$(nproc)\" --target codegen")),
-    Part("unit tests under the address and undefined sanitizers", 3, (
+    Part("unit tests under the address and undefined sanitizers", 5, (
         ADDRESS + "tests/run.sh build/asan -LE 'codegen|e2e|slow|image|helm'",)),
     Part("code generation: kernels, conformance, the emulated device in one order, golden", 2, (
         "tests/run.sh build -L codegen -E 'descending_eager|1_1'",)),
-    Part("simulated runs", 2, (
+    Part("simulated runs", 5, (
         "build/asan/bin/longwave-sim --seeds 1..3000 & plain=$!; build/asan/bin/longwave-sim --seeds 1..500 --fragments; "
         "build/asan/bin/longwave-sim --seeds 1..500 --nodes; wait \"$plain\"",)),
     Part("real processes, one test a family", 4, (ADDRESS + "tests/run.sh build/asan " + one_of("integration", FAMILIES),)),
@@ -79,9 +79,9 @@ BY_CHANGE = (
     Part("CUDA and the emulated device in its other orders", 7, (
         "tools/setup.sh --cuda", "cmake --preset cuda", "cmake --build --preset cuda", "tests/run.sh build-cuda -E conformance_emulated",
         "tests/run.sh build -R '^conformance_emulated'"), ("kernels/", "tests/emulation/", "tests/conformance/")),
-    Part("lifecycle", 6, (ADDRESS + "tests/run.sh build/asan -R '^integration\\.(Signals|Terminal|ByHand|Commands|Park)\\.'",),
+    Part("lifecycle", 12, (ADDRESS + "tests/run.sh build/asan -R '^integration\\.(Signals|Terminal|ByHand|Commands|Park)\\.'",),
          ("cli/",)),
-    Part("chart", 5, (
+    Part("chart", 10, (
         "tools/helm.sh", "tools/dashboards.sh generate --check", "tests/helm/check_chart.sh", "tests/helm/object_store.sh"),
          ("helm/", "configs/", "tests/helm/", "tests/dashboards/", "tools/dashboards/")),
     Part("whole Python package, and its nodes under torchrun", 25, (
