@@ -42,8 +42,10 @@ void Add(const CLI::App& command, const std::string& path, std::vector<std::stri
   }
   absl::StrAppend(cases, "    \"", path, "\") words=\"", absl::StrJoin(words, " "), "\" ;;\n");
   for (const CLI::App* below : command.get_subcommands(all)) {
-    paths->push_back(absl::StrCat(path, " ", below->get_name()));
-    Add(*below, paths->back(), paths, cases);
+    // A copy, since the vector moves its own as it grows.
+    const std::string below_path = absl::StrCat(path, " ", below->get_name());
+    paths->push_back(below_path);
+    Add(*below, below_path, paths, cases);
   }
 }
 
