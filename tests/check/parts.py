@@ -71,12 +71,12 @@ BY_CHANGE = (
         ADDRESS + "export ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=4:thread_local_quarantine_size_kb=64; "
         "tests/run.sh build/asan -R '^intruder$'",),
          ("common/security/", "common/rpc/", "server/security/")),
-    Part("thread sanitizer", 9, (
+    Part("thread sanitizer", 14, (
         "cmake --preset tsan",
         f"cmake --build --preset tsan -j \"$(nproc)\" --target {' '.join(THREAD_TESTS)} bench_shard longwave-server",
         THREAD + f"tests/run.sh build/tsan -R '^({'|'.join(THREAD_TESTS)}|bench_shard\\.is_clean_under_the_thread_sanitizer)$'"),
         ("common/link/", "worker/sync/", "server/service/")),
-    Part("CUDA and the emulated device in its other orders", 7, (
+    Part("CUDA and the emulated device in its other orders", 12, (
         "tools/setup.sh --cuda", "cmake --preset cuda", "cmake --build --preset cuda", "tests/run.sh build-cuda -E conformance_emulated",
         "tests/run.sh build -R '^conformance_emulated'"), ("kernels/", "tests/emulation/", "tests/conformance/")),
     Part("lifecycle", 12, (ADDRESS + "tests/run.sh build/asan -R '^integration\\.(Signals|Terminal|ByHand|Commands|Park)\\.'",),
