@@ -38,7 +38,7 @@ PYTHON = " ".join(f"tests/python/{test}" for test in (
 
 # The programs with the thread sanitizer, and those of their tests in which threads meet without gRPC: the distribution's libraries
 # are not instrumented, and every hand-over inside them is reported.
-THREAD_TESTS = ("kernels_test", "conformance_test", "shard_test", "coordinator_test", "link_test", "service_test", "sync_test",
+THREAD_TESTS = ("kernels_test", "conformance_test", "shard_test", "coordinator_test", "link_test", "sync_test",
                 "worker_ledger_test", "worker_core_test")
 
 EVERY_CHANGE = (
@@ -73,8 +73,9 @@ BY_CHANGE = (
          ("common/security/", "common/rpc/", "server/security/")),
     Part("thread sanitizer", 14, (
         "cmake --preset tsan",
-        f"cmake --build --preset tsan -j \"$(nproc)\" --target {' '.join(THREAD_TESTS)} bench_shard longwave-server",
-        THREAD + f"tests/run.sh build/tsan -R '^({'|'.join(THREAD_TESTS)}|bench_shard\\.is_clean_under_the_thread_sanitizer)$'"),
+        f"cmake --build --preset tsan -j \"$(nproc)\" --target {' '.join(THREAD_TESTS)} service_test bench_shard longwave-server",
+        THREAD + f"tests/run.sh build/tsan -R '^({'|'.join(THREAD_TESTS)}|bench_shard\\.is_clean_under_the_thread_sanitizer)$'",
+        THREAD + "export GTEST_FILTER='DataPlane*'; tests/run.sh build/tsan -R '^service_test$'"),
         ("common/link/", "worker/sync/", "server/service/")),
     Part("CUDA and the emulated device in its other orders", 12, (
         "tools/setup.sh --cuda", "cmake --preset cuda", "cmake --build --preset cuda", "tests/run.sh build-cuda -E conformance_emulated",
@@ -110,5 +111,5 @@ ALL_ONLY = (
         "cmake --preset fuzz", "cmake --build --preset fuzz",
         "mkdir -p build/fuzz/new; for fuzzer in build/fuzz/tests/*_fuzz; do name=${fuzzer##*/}; mkdir -p build/fuzz/new/$name; "
         f"$fuzzer -max_total_time={FUZZ_SECONDS} -print_final_stats=1 build/fuzz/new/$name tests/fuzz/corpus/$name; done")),
-    Part("release on Kubernetes", 40, ("tests/kube/run.sh",)),
+    Part("release on Kubernetes", 40, ("LONGWAVE_OPERATORS=1 tests/kube/run.sh",)),
 )
