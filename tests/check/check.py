@@ -3,28 +3,34 @@
 
     tests/check/check.py change [--base REV] [--minutes 35]   what every change must pass, then the parts that the change can
                                                               affect, as far as the minutes reach; the rest is owed, and named
-    tests/check/check.py all                                  everything (hours), and its figures in docs/checked.md
+    tests/check/check.py all [--minutes N]                    everything (hours), the part whose last pass is the oldest first,
+                                                              as far as the minutes reach
     tests/check/check.py part NAME…                           parts by their names
     tests/check/check.py list                                 the parts, their minutes and what each depends on
 
-The change is what differs from REV: CI_BASE, or the commit that HEAD and origin/main share if it is another one than HEAD, or
-the commit of the last `all` (docs/checked.md). The last line is `N passed, N failed, N skipped`, added up over all steps.
+`all` and `part` write each part's figures into its row of docs/checked.md, with the commit. What a part has not seen is what
+differs from REV, or from the commit at which it last passed. The last line is `N passed, N failed, N skipped`, added up over
+all steps.
 """
 
 import argparse
 import dataclasses
 import datetime
+import functools
+import math
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import time
 
-from affected import ROOT, affected, changed, git, texts_of_tree, tracked
+from affected import ROOT, affected, changed, git, texts_of_tree
 from parts import ALL_ONLY, BY_CHANGE, EVERY_CHANGE, SKIPPED, Part
 
 CHECKED = ROOT / "docs/checked.md"
+COLUMNS = ("part", "last passed at", "date", "passed", "skipped", "minutes")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+PARTS = EVERY_CHANGE + BY_CHANGE + ALL_ONLY
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 
@@ -39,14 +45,18 @@ class Result:
     ended_well: bool = True
 
 
-def run(part, begun):
-    """Runs a part's commands one after the other and shows what they print; the first that fails ends the part."""
+def run(part, begun, base=None):
+    """Runs a part's commands one after the other and shows what they print; the first that fails ends the part.
+
+    CHECK_BASE is `base` for the commands, or the commit at which the part last passed.
+    """
+    environment = dict(os.environ, CHECK_BASE=base or checked().get(part.name, [None, ""])[1])
     print(f"\n== {part.name} ({int(time.monotonic() - begun)} s)", flush=True)
     result, start = Result(part, 0), time.monotonic()
     for command in part.commands:
         last = ""
-        with subprocess.Popen(["bash", "-euo", "pipefail", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        with subprocess.Popen(["bash", "-euo", "pipefail", "-c", command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
             for line in process.stdout:
                 sys.stdout.write(line)
                 sys.stdout.flush()
@@ -65,45 +75,60 @@ def run(part, begun):
     return result
 
 
-def base_of_change():
-    if os.environ.get("CI_BASE"):
-        return os.environ["CI_BASE"]
-    shared = subprocess.run(["git", "merge-base", "HEAD", "origin/main"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    if shared and shared != git("rev-parse", "HEAD").strip():
-        return shared
-    checked = re.search(r"\b[0-9a-f]{40}\b", CHECKED.read_text(encoding="utf-8")) if CHECKED.exists() else None
-    return checked[0] if checked else None
+def checked():
+    """The rows of docs/checked.md, the cells of each by its part's name; the part's last pass is at cells[1]."""
+    text = CHECKED.read_text(encoding="utf-8") if CHECKED.exists() else ""
+    rows = (line.strip("| ").split(" | ") for line in text.splitlines())
+    return {cells[0]: cells for cells in rows if len(cells) == len(COLUMNS) and COMMIT.fullmatch(cells[1])}
 
 
-def wanted_by(changes):
-    """The parts of BY_CHANGE that the change can affect, each with the first file that says so."""
-    reached = None if changes is None else affected(changes, texts_of_tree())
-    if reached is None:
-        return [(part, "a file that every build reads") for part in BY_CHANGE]
-    named = [(part, next((name for name in sorted(reached) if name.startswith(part.depends_on)), None)) for part in BY_CHANGE]
-    return [(part, name) for part, name in named if name]
+def record(result, commit):
+    """Writes a part's figures into its row. A part that failed or could not run keeps the row of its last pass."""
+    if not result.ended_well or result.failed or result.why_skipped:
+        return
+    rows = checked()
+    rows[result.part.name] = [str(cell) for cell in (
+        result.part.name, commit, datetime.date.today(), result.passed, result.skipped, round(result.seconds / 60))]
+    lines = [" | ".join(rows[part.name]) for part in PARTS if part.name in rows]
+    head = CHECKED.read_text(encoding="utf-8").split("\n|")[0].rstrip("\n")
+    CHECKED.write_text("\n".join([head, "", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", *(f"| {line} |" for line in lines), ""]),
+                       encoding="utf-8")
+
+
+def wanted_by(base):
+    """The parts of BY_CHANGE that what they have not seen can affect, each with its base and the first file that says so."""
+    texts, rows = texts_of_tree(), checked()
+
+    @functools.cache
+    def reached_since(commit):
+        changes = changed(commit)
+        return None if changes is None else affected(changes, texts)
+
+    wanted = []
+    for part in BY_CHANGE:
+        since = base or (rows[part.name][1] if part.name in rows else None)
+        reached = reached_since(since)
+        if reached is None:
+            wanted.append((part, since, "a file that every build reads" if since else "it has not passed yet"))
+        elif name := next((name for name in sorted(reached) if name.startswith(part.depends_on)), None):
+            wanted.append((part, since, name))
+    return wanted
 
 
 def check_change(arguments):
     begun = time.monotonic()
-    base = arguments.base or base_of_change()
-    changes = changed(base)
-    print(f"check: the change is {len(changes)} files that differ from {base[:12]}" if changes is not None
-          else f"check: no commit {base or ''} to compare with: every part is affected")
-    if changes is not None:
-        os.environ["CHECK_BASE"] = base  # for the parts
     results = []
     for part in EVERY_CHANGE:
         results.append(run(part, begun))
         if not results[-1].ended_well:
             return finish(results, begun)
     owed = []
-    for part, name in wanted_by(changes):
+    for part, base, name in wanted_by(arguments.base):
         minutes = (time.monotonic() - begun) / 60
         if minutes + part.minutes > arguments.minutes:
             owed.append(f"owed: {part.name} ({part.minutes} min): {name}")
             continue
-        results.append(run(part, begun))
+        results.append(run(part, begun, base))
     if owed:
         print("\n== what this change owes: tests/check/check.py part NAME, or all")
         print(*owed, sep="\n")
@@ -122,28 +147,37 @@ def finish(results, begun):
     return 1 if failed else 0
 
 
-def check_all(_):
-    if git("status", "--porcelain"):
-        sys.exit("check: the working tree has changes; what is checked is a commit")
-    begun, commit = time.monotonic(), git("rev-parse", "HEAD").strip()
-    results = [run(part, begun) for part in EVERY_CHANGE + BY_CHANGE + ALL_ONLY]
-    rows = [f"| {r.part.name} | {'passed' if r.ended_well else '**failed**'}{': ' + r.why_skipped if r.why_skipped else ''} "
-            f"| {r.passed} | {r.failed} | {r.skipped} | {r.seconds // 60} |" for r in results]
-    head = CHECKED.read_text(encoding="utf-8").split("\n## ")[0]
-    CHECKED.write_text("\n".join([
-        head, f"## {datetime.date.today()}, commit {commit}", "",
-        f"`make check-all`, {os.cpu_count()} cores, {int(time.monotonic() - begun) // 60} minutes.", "",
-        "| part | | passed | failed | skipped | minutes |", "|---|---|---|---|---|---|", *rows, ""]), encoding="utf-8")
+def check_and_record(parts, minutes):
+    clean = all(line.endswith(f" {CHECKED.relative_to(ROOT)}") for line in git("status", "--porcelain").splitlines())
+    if not clean:
+        print("check: the working tree has changes: docs/checked.md, which names a commit, stays as it is")
+    begun, commit, results = time.monotonic(), git("rev-parse", "HEAD").strip(), []
+    for part in parts:
+        if (time.monotonic() - begun) / 60 + part.minutes <= minutes:
+            results.append(run(part, begun))
+            if clean:
+                record(results[-1], commit)
+        else:
+            print(f"\ncheck: not begun, since {minutes:.0f} minutes do not reach: {part.name} ({part.minutes} min)")
     return finish(results, begun)
 
 
+def check_all(arguments):
+    rows = checked()
+
+    def last_pass(part):  # how many commits ago; a part that never passed, or on another history, comes first
+        commit = rows[part.name][1] if part.name in rows else ""
+        there = subprocess.run(["git", "rev-list", "--count", f"{commit}..HEAD"], cwd=ROOT, capture_output=True, text=True)
+        return -int(there.stdout) if commit and there.returncode == 0 else -sys.maxsize
+    return check_and_record(sorted(PARTS, key=last_pass), arguments.minutes)
+
+
 def check_parts(arguments):
-    parts = {part.name: part for part in EVERY_CHANGE + BY_CHANGE + ALL_ONLY}
+    parts = {part.name: part for part in PARTS}
     for name in arguments.names:
         if name not in parts:
             sys.exit(f"check: got part {name!r}, wanted one of: {', '.join(parts)}")
-    begun = time.monotonic()
-    return finish([run(parts[name], begun) for name in arguments.names], begun)
+    return check_and_record([parts[name] for name in arguments.names], math.inf)
 
 
 def list_parts(_):
@@ -160,7 +194,9 @@ def main():
     change.add_argument("--base")
     change.add_argument("--minutes", type=float, default=35)
     change.set_defaults(do=check_change)
-    commands.add_parser("all").set_defaults(do=check_all)
+    every = commands.add_parser("all")
+    every.add_argument("--minutes", type=float, default=math.inf)
+    every.set_defaults(do=check_all)
     part = commands.add_parser("part")
     part.add_argument("names", nargs="+")
     part.set_defaults(do=check_parts)

@@ -1,7 +1,7 @@
 """The parts of a check: what each runs, how long it takes, and which folders' sources it depends on.
 
-Minutes are those of a machine with two cores and no cache. CHECK_BASE is the commit that a change differs from. A command may end
-with status 77 and a reason as its last line: the machine lacks something that the command wants.
+Minutes are those of a machine with two cores and no cache. CHECK_BASE is the commit at which the part last passed. A command may
+end with status 77 and a reason as its last line: the machine lacks something that the command wants.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ THREAD_TESTS = ("kernels_test", "conformance_test", "shard_test", "coordinator_t
 EVERY_CHANGE = (
     Part("format and tidy", 1, (
         "tools/check_format.sh", "cd tests/tidy && python3 -B -m unittest -q test_tidy",
-        "cd tests/check && python3 -B -m unittest -q test_affected test_counts test_parts")),
+        "cd tests/check && python3 -B -m unittest -q test_affected test_check test_counts test_parts")),
     Part("instrumented build", 16, ("cmake --preset asan", "cmake --build --preset asan -j \"$(nproc)\"")),
     Part("optimized build of what depends on it", 4, (
         "cmake --preset dev", "cmake --build --preset dev -j \"$(nproc)\" --target codegen")),
