@@ -182,7 +182,7 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
     while (const std::optional<std::string> line = process->ReadLine()) {
       absl::string_view text = *line;
       if (!absl::ConsumePrefix(&text, "ready ")) {
-        TakeLine(child, *line);
+        OnLine(child, *line);
         continue;
       }
       *value = std::string(text);
@@ -201,12 +201,12 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
   }
 }
 
-void Cluster::TakeLine(Child* child, const std::string& line) {
+void Cluster::OnLine(Child* child, const std::string& line) {
   absl::string_view text = line;
   if (child->is_command) {
     std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
   } else if (absl::ConsumePrefix(&text, "metrics ")) {
-    TakeMetrics(child, std::string(text));
+    OnMetricsAddress(child, std::string(text));
   }
 }
 
@@ -221,10 +221,10 @@ void Cluster::ReadLog(Child* child) {
   const size_t begin = head.find(kBefore.data());
   if (begin == std::string::npos) return;
   const size_t address = begin + kBefore.size(), end = head.find(kBehind.data(), address);
-  if (end != std::string::npos) TakeMetrics(child, head.substr(address, end - address));
+  if (end != std::string::npos) OnMetricsAddress(child, head.substr(address, end - address));
 }
 
-void Cluster::TakeMetrics(Child* child, std::string address) {
+void Cluster::OnMetricsAddress(Child* child, std::string address) {
   if (child->metrics == address) return;
   child->metrics = std::move(address);
   if (child->is_command) {
@@ -251,7 +251,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
       std::optional<std::string> line;
       for (int i = 0;
            (i < kLinesMax || !child.process->Running()) && (line = child.process->ReadLine()); ++i)
-        TakeLine(&child, *line);
+        OnLine(&child, *line);
       ReadLog(&child);
     }
     if (Interrupted()) return Cancelled("interrupted");

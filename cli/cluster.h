@@ -119,11 +119,11 @@ class Cluster {
   // address, so that the other processes' address stays valid.
   absl::Status AwaitReady(Child* child, absl::Time deadline, std::string* value);
   // Handles a child's line other than "ready": "metrics <address>". A user's command writes to its
-  // log instead, which TakeMetrics searches.
-  void TakeLine(Child* child, const std::string& line);
+  // log instead, which OnMetricsAddress searches.
+  void OnLine(Child* child, const std::string& line);
   void ReadLog(Child* child);
   // Keeps the address for a restart, so that Prometheus's target stays valid.
-  void TakeMetrics(Child* child, std::string address);
+  void OnMetricsAddress(Child* child, std::string address);
   // Writes the targets for Prometheus, of all processes that have reported an address.
   void WriteTargets() const;
   // Whether a signal has killed the child, so that the next Revive restarts it.

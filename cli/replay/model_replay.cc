@@ -56,7 +56,7 @@ void ModelReplay::AddModels(const std::vector<SnapshotHeader>& snapshots, const 
 
 absl::Status ModelReplay::Apply(uint32_t segment, uint32_t round, const Buffer& merged) {
   if (round >= until_) return absl::OkStatus();
-  LONGWAVE_RETURN_IF_ERROR(TakeModel(segment, round));
+  LONGWAVE_RETURN_IF_ERROR(OnSnapshot(segment, round));
   if (!known_[segment]) return absl::OkStatus();
   if (const uint32_t wanted = pipeline_->anchor_round(segment); round != wanted) {
     known_[segment] = false;
@@ -91,7 +91,7 @@ std::optional<uint64_t> ModelReplay::HashAfter(uint32_t round) const {
   return CombineHashes(hashes);
 }
 
-absl::Status ModelReplay::TakeModel(uint32_t segment, uint32_t round) {
+absl::Status ModelReplay::OnSnapshot(uint32_t segment, uint32_t round) {
   const auto place = models_.find({segment, round});
   if (place == models_.end()) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer content, place->second.load(place->second.header));
@@ -140,7 +140,7 @@ absl::StatusOr<ModelReplay::Result> ModelReplay::Finish() {
     if (!known_[s]) {
       for (auto model = models_.lower_bound({s, 0});
            model != models_.end() && model->first.first == s; model = models_.lower_bound({s, 0})) {
-        LONGWAVE_RETURN_IF_ERROR(TakeModel(s, model->first.second));
+        LONGWAVE_RETURN_IF_ERROR(OnSnapshot(s, model->first.second));
       }
     }
     if (!known_[s]) {

@@ -69,7 +69,7 @@ class ModelReplay {
   ModelReplay(const RunConfig* config, const Layout* layout, uint32_t until);
   double LearningRate(uint32_t segment, uint32_t round) const;
   // Compares the snapshot before `round` with the known state, or starts from it.
-  absl::Status TakeModel(uint32_t segment, uint32_t round);
+  absl::Status OnSnapshot(uint32_t segment, uint32_t round);
 
   const RunConfig* const config_;
   const Layout* const layout_;
