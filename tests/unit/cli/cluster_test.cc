@@ -118,6 +118,7 @@ TEST_F(ClusterTest, StartsAgainWhatWasKilledWhereItListenedBefore) {
 
 // The command records and prints its environment as the other programs do with their arguments.
 TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
+  unsetenv("LONGWAVE_PYTHON_CACHE");  // of whoever runs the tests (tests/python/packages.sh)
   config_.metrics.listen = "127.0.0.1:9464";
   Start(
       /*keep_state=*/true,
