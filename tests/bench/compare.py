@@ -16,8 +16,9 @@ import pathlib
 import re
 import shutil
 import statistics
-import subprocess
 import sys
+
+from runs import run, words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = sorted(file.stem for file in (ROOT / "configs/presets").glob("*.yaml"))
@@ -31,22 +32,9 @@ MARGIN_MAX = {("longwave", "diloco"): -0.1, ("longwave_thin", "diloco"): -0.05, 
 RATIOS_MIN = {"longwave": (120.0, 34.0), "longwave_thin": (200.0, 60.0), "longwave_adamw": (120.0, 34.0)}
 
 
-class Failure(Exception):
-    """Ends the program with an error sentence."""
-
-
 def value(config, name):
     """Of a whole configuration; `name` is that of one key alone."""
     return re.search(rf"^  {name}: (\S+)$", config, re.MULTILINE).group(1)
-
-
-def output_of(command, what):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode == 0:
-        return done.stdout
-    lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
-    raise Failure(f"{what}: {next((line for line in reversed(lines) if 'failed:' in line), lines[-1])}")
 
 
 def run_once(options, preset, seed):
@@ -54,17 +42,14 @@ def run_once(options, preset, seed):
     name = f"{preset}-seed{seed}"
     folder = options.runs_dir / name
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier comparison
-    command = [options.binary, "up", options.config, "--plain", "--no-state", "--name", name,
-               "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
-               "--set", f"run.seed={seed}"]
-    if options.data:
-        command += ["--data", options.data]
-    if value(output_of([options.binary, "config", "print", "--set", f"preset={preset}"], preset),
-             "signal") == "pseudo-gradient":
-        command += ["--set", f"sync.inner_steps={INNER_STEPS}"]
-    for setting in options.extra:
-        command += ["--set", setting]
-    output_of(command, f"{preset}, seed {seed}")
+    settings = {"run.preset": preset, "run.seed": seed}
+    data = ["--data", options.data] if options.data else []
+    config = run(options.binary, "config", "print", "--set", f"preset={preset}")
+    if value(config, "signal") == "pseudo-gradient":
+        settings["sync.inner_steps"] = INNER_STEPS
+    settings |= dict(setting.split("=", 1) for setting in options.extra)
+    run(options.binary, "up", options.config, "--plain", "--no-state", "--name", name,
+        "--runs-dir", options.runs_dir, *data, *words(settings))
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     summary["seed"] = seed
     summary["optimizer"] = value((folder / "config.yaml").read_text(encoding="utf-8"), "optimizer")
@@ -80,34 +65,26 @@ def per_parameter_and_round(runs, field):
                             for run in runs)
 
 
-def ratio(larger, smaller):
-    if larger is None or not smaller:
-        return "-"
-    value = larger / smaller
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
 def table(results):
     """Markdown: a line a preset, means over its seeds."""
-    reference = {preset: mean(results[preset], "payload_bytes_pushed") if preset in results else None
-                 for preset in ("diloco", "ddp")}
-    reference_down = {preset: mean(results[preset], "payload_bytes_pulled")
-                      if preset in results else None for preset in ("diloco", "ddp")}
+    def over(preset, field, smaller):
+        if preset not in results or not smaller:
+            return "-"
+        times = mean(results[preset], field) / smaller
+        return f"{times:.1f}" if times < 100 else f"{times:.0f}"
+
     lines = ["| preset | seeds | rounds | validation loss | payload up, MB | B/param/round | diloco ÷ "
              "| ddp ÷ | payload down, MB | B/param/round | diloco ÷ | ddp ÷ | seconds |",
              "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for preset, runs in results.items():
         losses = [run["val_loss"] for run in runs]
         spread = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
-        up, down = mean(runs, "payload_bytes_pushed"), mean(runs, "payload_bytes_pulled")
-        lines.append(
-            f"| {preset} | {len(runs)} | {runs[0]['rounds']} "
-            f"| {statistics.fmean(losses):.3f}{spread} "
-            f"| {up / 1e6:.3f} | {per_parameter_and_round(runs, 'payload_bytes_pushed'):.4f} "
-            f"| {ratio(reference['diloco'], up)} | {ratio(reference['ddp'], up)} "
-            f"| {down / 1e6:.3f} | {per_parameter_and_round(runs, 'payload_bytes_pulled'):.4f} "
-            f"| {ratio(reference_down['diloco'], down)} | {ratio(reference_down['ddp'], down)} "
-            f"| {mean(runs, 'wall_seconds'):.0f} |")
+        line = f"| {preset} | {len(runs)} | {runs[0]['rounds']} | {statistics.fmean(losses):.3f}{spread} "
+        for field in ("payload_bytes_pushed", "payload_bytes_pulled"):
+            sent = mean(runs, field)
+            line += (f"| {sent / 1e6:.3f} | {per_parameter_and_round(runs, field):.4f} "
+                     f"| {over('diloco', field, sent)} | {over('ddp', field, sent)} ")
+        lines.append(f"{line}| {mean(runs, 'wall_seconds'):.0f} |")
     return "\n".join(lines)
 
 
@@ -149,7 +126,6 @@ def parse_arguments():
                         help="a setting for every run; may be given again")
     parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "compare.yaml")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "bin" / "longwave")
-    parser.add_argument("--csv", type=pathlib.Path, default=ROOT / "build" / "compare.csv")
     parser.add_argument("--runs-dir", type=pathlib.Path, default=ROOT / "build" / "compare")
     options = parser.parse_args()
     options.presets = [preset for preset in options.presets.split(",") if preset]
@@ -164,12 +140,12 @@ def parse_arguments():
 
 def compare(options):
     if options.data and not pathlib.Path(options.data).exists():
-        raise Failure(f"--data: got {options.data}, which does not exist")
+        raise SystemExit(f"compare: failed: --data: got {options.data}, which does not exist")
     if not options.binary.exists():
-        raise Failure(f"{options.binary} is not there: build it first (make build)")
-    options.csv.parent.mkdir(parents=True, exist_ok=True)
+        raise SystemExit(f"compare: failed: {options.binary} is not there: build it first (make build)")
+    (ROOT / "build").mkdir(exist_ok=True)
     results = {preset: [] for preset in options.presets}
-    with options.csv.open("w", newline="", encoding="utf-8") as file:
+    with (ROOT / "build/compare.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         for seed in range(1, options.seeds + 1):
@@ -191,9 +167,6 @@ def compare(options):
 def main():
     try:
         passed = compare(parse_arguments())
-    except Failure as failure:
-        print(f"compare: failed: {failure}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
     print("compare: all checks passed" if passed else "compare: failed: a check did not pass")

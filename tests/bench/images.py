@@ -16,9 +16,10 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
+
+import runs
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "python/examples/images.py"
 WARMUP, TILE = 50, 4096
@@ -67,16 +68,13 @@ def trained(options, folder, model, preset, settings, optimizer, rate):
     # Where the method syncs gradients, the run's learning rate scales them.
     settings = {"run.preset": preset, "run.seed": options.seed, "train.learning_rate": rate, "train.warmup_steps": WARMUP,
                 **PATIENT, **settings}
-    command = [options.build.resolve() / "bin/longwave", "up", "--plain", "--name", "run",
-               "--worker-command", shlex.join(map(str, worker)),
-               *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
     # The workers share the machine's cores.
-    ended = subprocess.run([str(word) for word in command], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
-                           capture_output=True, text=True, check=False)
+    runs.run(options.build.resolve() / "bin/longwave", "up", "--plain", "--name", "run", "--worker-command",
+             shlex.join(map(str, worker)), *runs.words(settings), cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"})
     logs = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("runs/run/logs/worker-*.log")))
     said = re.search(r"([\d.]+) % of \d+ held-out images are right, their loss is ([\d.]+)", logs)
-    if ended.returncode or not said:
-        raise SystemExit(f"error: {shlex.join(map(str, command))}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}{logs[-2000:]}")
+    if not said:
+        raise SystemExit(f"error: no worker has looked at the held-out images:\n{logs[-2000:]}")
     return said[1], said[2], json.loads((folder / "runs/run/summary.json").read_text(encoding="utf-8"))
 
 

@@ -27,11 +27,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from time import sleep
 
 from cluster import CONTROL, Cluster, Failure, now
 from proxy import Proxies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/integration"))
+from harness import write_text  # noqa: E402
+
 TICK_S = 0.02
 # Time within which an undisturbed run must end.
 END_S = 180
@@ -97,17 +101,6 @@ def configuration(options, rounds, text):
         tree["train"].update(batch=8, warmup_steps=20)
         tree["sync"].update(inner_steps=inner_steps)
     return tree
-
-
-def write_text(path):
-    """English-like text, the same every time."""
-    words = "the a of to and in worker shard round merge slow link sends few bytes far away".split()
-    state, parts, size = 1, [], 0
-    while size < 200_000:
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        parts.append(words[(state >> 33) % len(words)])
-        size += len(parts[-1]) + 1
-    path.write_text(" ".join(parts), encoding="utf-8")
 
 
 class Progress:
@@ -274,7 +267,7 @@ def run_once(options, folder, rounds, chaos_seconds, rng):
     """A run under chaos for at most so many seconds. Returns its result."""
     folder.mkdir(parents=True)
     text = folder / "text.txt"
-    write_text(text)
+    write_text(text, 200_000)
     (folder / "config.yaml").write_text(json.dumps(configuration(options, rounds, text)))
     integer = options.mode == "integer"
     binary = options.tests / "integer_worker" if integer else options.bin / "longwave-worker"
@@ -313,7 +306,7 @@ def watch(cluster, progress, chaos, chaos_seconds, end_s):
     """Until the run has ended: chaos from its first round on, for a time, then peace."""
     began = peace = None
     while True:
-        select_nothing()
+        sleep(TICK_S)  # everything here is watched by looking
         cluster.archive()
         progress.look()
         if progress.newest >= 0 and began is None:
@@ -344,12 +337,6 @@ def watch(cluster, progress, chaos, chaos_seconds, end_s):
 def came_too_late(process):
     """A worker that came back after the run's end."""
     return "the run is over (finished" in process.last_words()
-
-
-def select_nothing():
-    """A tick: everything here is watched by looking."""
-    import select
-    select.select([], [], [], TICK_S)
 
 
 def write_summary(cluster):
@@ -415,11 +402,9 @@ def report(options, summary, progress, chaos, good):
     print(f"chaos: bars: after a worker {WORKER_BAR_S:.1f} s (grace {GRACE_MIN_S} to "
           f"{GRACE_MAX_S} s), after a server is back {SERVER_BAR_S:.1f} s")
     if options.bars:
-        for kind in ("worker", "link"):
-            if longest[kind][0] > WORKER_BAR_S:
-                wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
-        for kind in ("shard", "coordinator"):
-            if longest[kind][0] > SERVER_BAR_S:
+        for kind, bar_s in (("worker", WORKER_BAR_S), ("link", WORKER_BAR_S),
+                            ("shard", SERVER_BAR_S), ("coordinator", SERVER_BAR_S)):
+            if longest[kind][0] > bar_s:
                 wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
     return wrong
 

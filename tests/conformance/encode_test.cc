@@ -12,31 +12,27 @@ namespace {
 
 using EncodeConformance = Conformance;
 
-struct Case {
-  Tiling tiling;
-  EncodeSetting setting;
-  std::string name;
-};
-
-std::vector<Case> AllCases() {
-  std::vector<Case> cases;
+// Calls body(layout, segment, state, setting) over tilings, transforms, formats and segments.
+template <typename Body>
+void ForAll(Body body) {
   for (const Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
+    const Layout layout = LayoutOf(tiling);
+    const State state(layout);
+    const uint16_t k = tiling == Tiling::kModel ? 100 : 9;
     for (const Transform transform : {Transform::kNone, Transform::kDct}) {
       for (const Selection selection :
            {Selection::kAll, Selection::kTopK, Selection::kRandom, Selection::kStride}) {
         for (const ValueCodec codec : {ValueCodec::kFp32, ValueCodec::kBf16, ValueCodec::kInt8,
                                        ValueCodec::kInt4, ValueCodec::kInt2, ValueCodec::kSign}) {
-          const uint16_t k = tiling == Tiling::kModel ? 100 : 9;
-          Case c = {tiling, {transform, {selection, codec, k}, 0.95f, 0.75f, 2}, ""};
-          c.name = std::string(tiling == Tiling::kModel ? "model " : "tensor ") +
-                   std::string(Name(transform)) + " " + std::string(Name(selection)) + " " +
-                   std::string(Name(codec));
-          cases.push_back(std::move(c));
+          SCOPED_TRACE(std::string(tiling == Tiling::kModel ? "model " : "tensor ") +
+                       std::string(Name(transform)) + " " + std::string(Name(selection)) + " " +
+                       std::string(Name(codec)));
+          const EncodeSetting setting = {transform, {selection, codec, k}, 0.95f, 0.75f, 2};
+          for (uint32_t s = 0; s < layout.segments().size(); ++s) body(layout, s, state, setting);
         }
       }
     }
   }
-  return cases;
 }
 
 std::vector<double> SegmentOf(const std::vector<float>& all, const Segment& segment) {
@@ -45,61 +41,50 @@ std::vector<double> SegmentOf(const std::vector<float>& all, const Segment& segm
 }
 
 TEST_P(EncodeConformance, ReconstructsAsWellAsTheReference) {
-  for (const Case& c : AllCases()) {
-    SCOPED_TRACE(c.name);
-    const Layout layout = LayoutOf(c.tiling);
-    const State state(layout);
-    for (uint32_t s = 0; s < layout.segments().size(); ++s) {
-      const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, c.setting.format);
-      const Encoded got = Encode(ops(), layout, s, state, c.setting);
-      const Encoded wanted = Encode(Reference(), layout, s, state, c.setting);
-      ASSERT_TRUE(got.status.ok()) << got.status.ToString();
-      ASSERT_TRUE(wanted.status.ok()) << wanted.status.ToString();
-      ASSERT_EQ(ValidatePayload(payload_layout, got.payload), absl::OkStatus());
-      EXPECT_EQ(got.report.nonfinite_tile, EncodeReport::kNone);
+  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+    const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, setting.format);
+    const Encoded got = Encode(ops(), layout, s, state, setting);
+    const Encoded wanted = Encode(Reference(), layout, s, state, setting);
+    ASSERT_TRUE(got.status.ok()) << got.status.ToString();
+    ASSERT_TRUE(wanted.status.ok()) << wanted.status.ToString();
+    ASSERT_EQ(ValidatePayload(payload_layout, got.payload), absl::OkStatus());
+    EXPECT_EQ(got.report.nonfinite_tile, EncodeReport::kNone);
 
-      const std::vector<double> m =
-          ExpectedMomentum(layout, s, state, c.setting.transform, double{c.setting.beta});
-      const double error = Distance(m, Dequantized(layout, s, payload_layout, got.payload));
-      const double error_wanted =
-          Distance(m, Dequantized(layout, s, payload_layout, wanted.payload));
-      // A value at the border of two levels may fall to either side: little error is at stake, but
-      // with coarse levels more than rounding.
-      EXPECT_NEAR(error, error_wanted, 1e-4 * Norm(m));
-      const double scale = Norm(m) * Norm(m);
-      EXPECT_NEAR(got.report.signal_square_sum, wanted.report.signal_square_sum, 1e-5 * scale);
-      EXPECT_NEAR(got.report.momentum_square_sum, wanted.report.momentum_square_sum, 1e-5 * scale);
-      EXPECT_NEAR(got.report.sent_square_sum, wanted.report.sent_square_sum, 1e-3 * scale);
-    }
-  }
+    const std::vector<double> m =
+        ExpectedMomentum(layout, s, state, setting.transform, double{setting.beta});
+    const double error = Distance(m, Dequantized(layout, s, payload_layout, got.payload));
+    const double error_wanted = Distance(m, Dequantized(layout, s, payload_layout, wanted.payload));
+    // A value at the border of two levels may fall to either side: little error is at stake, but
+    // with coarse levels more than rounding.
+    EXPECT_NEAR(error, error_wanted, 1e-4 * Norm(m));
+    const double scale = Norm(m) * Norm(m);
+    EXPECT_NEAR(got.report.signal_square_sum, wanted.report.signal_square_sum, 1e-5 * scale);
+    EXPECT_NEAR(got.report.momentum_square_sum, wanted.report.momentum_square_sum, 1e-5 * scale);
+    EXPECT_NEAR(got.report.sent_square_sum, wanted.report.sent_square_sum, 1e-3 * scale);
+  });
 }
 
 TEST_P(EncodeConformance, ConservesMomentum) {
-  for (const Case& c : AllCases()) {
-    SCOPED_TRACE(c.name);
-    const Layout layout = LayoutOf(c.tiling);
-    const State state(layout);
-    for (uint32_t s = 0; s < layout.segments().size(); ++s) {
-      const Segment& segment = layout.segments()[s];
-      const Encoded got = Encode(ops(), layout, s, state, c.setting);
-      ASSERT_TRUE(got.status.ok()) << got.status.ToString();
-      std::vector<double> sum = SegmentOf(got.momentum, segment);
-      const std::vector<double> sent =
-          Dequantized(layout, s, PayloadLayoutOf(layout, s, c.setting.format), got.payload);
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += c.setting.alpha * sent[i];
-      const std::vector<double> m =
-          ExpectedMomentum(layout, s, state, c.setting.transform, double{c.setting.beta});
-      EXPECT_LE(Distance(sum, m), kTolerance * Norm(m));
-      // Elements of other segments do not change.
-      for (size_t i = 0; i < got.momentum.size(); ++i) {
-        if (i >= segment.coefficient_begin &&
-            i < segment.coefficient_begin + segment.coefficient_count) {
-          continue;
-        }
-        ASSERT_EQ(got.momentum[i], state.momentum[i]) << i;
+  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+    const Segment& segment = layout.segments()[s];
+    const Encoded got = Encode(ops(), layout, s, state, setting);
+    ASSERT_TRUE(got.status.ok()) << got.status.ToString();
+    std::vector<double> sum = SegmentOf(got.momentum, segment);
+    const std::vector<double> sent =
+        Dequantized(layout, s, PayloadLayoutOf(layout, s, setting.format), got.payload);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += setting.alpha * sent[i];
+    const std::vector<double> m =
+        ExpectedMomentum(layout, s, state, setting.transform, double{setting.beta});
+    EXPECT_LE(Distance(sum, m), kTolerance * Norm(m));
+    // Elements of other segments do not change.
+    for (size_t i = 0; i < got.momentum.size(); ++i) {
+      if (i >= segment.coefficient_begin &&
+          i < segment.coefficient_begin + segment.coefficient_count) {
+        continue;
       }
+      ASSERT_EQ(got.momentum[i], state.momentum[i]) << i;
     }
-  }
+  });
 }
 
 TEST_P(EncodeConformance, GivesTheSameBitsWhateverTheThreads) {
@@ -125,17 +110,12 @@ TEST_P(EncodeConformance, GivesTheSameBitsWhateverTheThreads) {
 // and the stages give the same coefficients. So here whole payloads are equal.
 TEST_P(EncodeConformance, GivesTheBitsOfTheGenericCpu) {
   const WithStages stages;
-  for (const Case& c : AllCases()) {
-    SCOPED_TRACE(c.name);
-    const Layout layout = LayoutOf(c.tiling);
-    const State state(layout);
-    for (uint32_t s = 0; s < layout.segments().size(); ++s) {
-      const Encoded got = Encode(ops(), layout, s, state, c.setting);
-      const Encoded wanted = Encode(GenericCpu(), layout, s, state, c.setting);
-      EXPECT_EQ(got.payload, wanted.payload);
-      EXPECT_EQ(got.momentum, wanted.momentum);
-    }
-  }
+  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+    const Encoded got = Encode(ops(), layout, s, state, setting);
+    const Encoded wanted = Encode(GenericCpu(), layout, s, state, setting);
+    EXPECT_EQ(got.payload, wanted.payload);
+    EXPECT_EQ(got.momentum, wanted.momentum);
+  });
 }
 
 TEST_P(EncodeConformance, PrefersTheSmallerIndexAmongEqualMagnitudes) {
@@ -153,19 +133,15 @@ TEST_P(EncodeConformance, PrefersTheSmallerIndexAmongEqualMagnitudes) {
 }
 
 TEST_P(EncodeConformance, SendsZerosCanonically) {
-  const Layout layout = LayoutOf(Tiling::kModel);
-  State state(layout);
-  state.anchor = state.theta;
-  std::fill(state.momentum.begin(), state.momentum.end(), 0.0f);
-  for (const Case& c : AllCases()) {
-    if (c.tiling != Tiling::kModel) continue;
-    SCOPED_TRACE(c.name);
-    const PayloadLayout payload_layout = PayloadLayoutOf(layout, 0, c.setting.format);
-    const Encoded got = Encode(ops(), layout, 0, state, c.setting);
+  ForAll([&](const Layout& layout, uint32_t s, State state, const EncodeSetting& setting) {
+    state.anchor = state.theta;
+    std::fill(state.momentum.begin(), state.momentum.end(), 0.0f);
+    const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, setting.format);
+    const Encoded got = Encode(ops(), layout, s, state, setting);
     ASSERT_EQ(ValidatePayload(payload_layout, got.payload), absl::OkStatus());
-    EXPECT_EQ(Norm(Dequantized(layout, 0, payload_layout, got.payload)), 0);
+    EXPECT_EQ(Norm(Dequantized(layout, s, payload_layout, got.payload)), 0);
     EXPECT_EQ(got.report.sent_square_sum, 0);
-  }
+  });
 }
 
 TEST_P(EncodeConformance, ReportsANonFiniteTileAndLeavesItsMomentum) {

@@ -1,6 +1,8 @@
 #include "tests/conformance/harness.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
@@ -130,6 +132,62 @@ Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
   if (encoded.status.ok()) encoded.status = ops.finish(exec, args.slot);
   encoded.momentum = momentum.Read();
   return encoded;
+}
+
+Decoded Decode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
+               const PayloadLayout& payload_layout, std::vector<std::byte> payload,
+               const DecodeSetting& setting) {
+  const DenseArray theta(ops, state.theta), anchor(ops, state.anchor),
+      velocity(ops, state.velocity), gradient(ops, state.gradient), momentum(ops, state.momentum);
+  DecodeUpdateArgs args;
+  args.layout = &layout;
+  args.segment = segment;
+  args.transform = setting.transform;
+  args.update = setting.update;
+  args.eta = 0.7f;
+  args.mu = 0.9f;
+  args.keep = setting.keep;
+  args.run_seed = kRunSeed;
+  args.round = kRound;
+  args.payload_layout = &payload_layout;
+  args.payload = payload;
+  args.theta = theta.data();
+  args.velocity = velocity.data();
+  args.gradient = gradient.data();
+  args.signal = {anchor.data(), theta.data(), 0.5f};
+  args.beta = 0.95f;
+  args.momentum = momentum.data();
+  Exec exec;
+  exec.threads = setting.threads;
+  Decoded decoded;
+  decoded.status = ops.decode_update(exec, args);
+  std::fill(payload.begin(), payload.end(), std::byte{0xff});
+  if (decoded.status.ok()) decoded.status = ops.wait(exec);
+  decoded.theta = theta.Read();
+  decoded.velocity = velocity.Read();
+  decoded.gradient = gradient.Read();
+  decoded.momentum = momentum.Read();
+  return decoded;
+}
+
+bool SameBits(const std::vector<float>& x, const std::vector<float>& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+void ExpectSameBits(const Decoded& got, const Decoded& wanted) {
+  EXPECT_EQ(got.status, wanted.status);
+  EXPECT_TRUE(SameBits(got.theta, wanted.theta));
+  EXPECT_TRUE(SameBits(got.velocity, wanted.velocity));
+  EXPECT_TRUE(SameBits(got.gradient, wanted.gradient));
+  EXPECT_TRUE(SameBits(got.momentum, wanted.momentum));
+}
+
+std::vector<uint64_t> Hashes(const KernelOps& ops, const Layout& layout, uint32_t begin,
+                             size_t count, const std::vector<float>& theta) {
+  const DenseArray array(ops, theta);
+  std::vector<uint64_t> hashes(count);
+  EXPECT_EQ(ops.hash({}, {&layout, begin, array.data(), hashes}), absl::OkStatus());
+  return hashes;
 }
 
 std::vector<double> Dequantized(const Layout& layout, uint32_t segment,

@@ -98,6 +98,32 @@ Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const Signal& signal,
                const std::vector<float>& momentum, const EncodeSetting& setting);
 
+inline constexpr UpdateKind kRules[] = {UpdateKind::kSgd, UpdateKind::kSign, UpdateKind::kNesterov,
+                                        UpdateKind::kInner, UpdateKind::kLocal};
+
+struct Decoded {
+  absl::Status status;
+  std::vector<float> theta, velocity, gradient, momentum;
+};
+
+struct DecodeSetting {
+  Transform transform = Transform::kDct;
+  UpdateKind update = UpdateKind::kSgd;
+  float keep = 1;
+  int threads = 1;
+};
+// The call takes the payload's bytes, so the caller may change them afterwards, and Decode does.
+Decoded Decode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
+               const PayloadLayout& payload_layout, std::vector<std::byte> payload,
+               const DecodeSetting& setting);
+
+bool SameBits(const std::vector<float>& x, const std::vector<float>& y);
+void ExpectSameBits(const Decoded& got, const Decoded& wanted);
+
+// The hashes of `count` segments from `begin` on.
+std::vector<uint64_t> Hashes(const KernelOps& ops, const Layout& layout, uint32_t begin,
+                             size_t count, const std::vector<float>& theta);
+
 PayloadLayout PayloadLayoutOf(const Layout& layout, uint32_t segment, const PayloadFormat& format);
 
 // The payload's values at their places among the segment's coefficients, zero elsewhere.

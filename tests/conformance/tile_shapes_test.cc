@@ -1,7 +1,6 @@
 // Encode and decode-update over every shape of full tile, every size of selection and inputs that
 // are hard to choose among: payload, residual and update to the bit of the generic CPU's.
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -74,10 +73,6 @@ Encoded EncodeArrays(const KernelOps& ops, const Layout& layout, uint32_t segmen
   in_slot_1.slot = 1;
   return Encode(ops, layout, segment, {a.data(), arrays.difference ? b.data() : nullptr, 0.7f},
                 arrays.momentum, in_slot_1);
-}
-
-bool SameBits(const std::vector<float>& x, const std::vector<float>& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 void ExpectCpuBits(const KernelOps& ops, const Layout& layout, const Arrays& arrays,
@@ -165,12 +160,14 @@ TEST_P(TileShapes, SignalsOfBothKindsGiveTheCpusBits) {
 }
 
 TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
-  constexpr UpdateKind kRules[] = {UpdateKind::kSgd, UpdateKind::kSign, UpdateKind::kNesterov,
-                                   UpdateKind::kInner, UpdateKind::kLocal};
   for (const Tiling tiling : {Tiling::kModel, Tiling::kFlat}) {
     const Layout layout = ShapesLayout(tiling);
     for (const Input input : {Input::kRandom, Input::kDenormal, Input::kWide}) {
       const Arrays arrays = ArraysOf(input, layout);
+      State state(layout);
+      state.theta = state.gradient = arrays.a;
+      state.anchor = state.velocity = arrays.b;
+      state.momentum = arrays.momentum;
       for (const Transform transform : {Transform::kNone, Transform::kDct}) {
         for (const PayloadFormat format : {PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 64},
                                            PayloadFormat{Selection::kTopK, ValueCodec::kFp32, 384},
@@ -184,39 +181,10 @@ TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
           for (const UpdateKind rule : kRules) {
             SCOPED_TRACE(NameOf(tiling, transform) + " " + Describe(format) + " rule " +
                          std::to_string(static_cast<int>(rule)));
-            const auto decode = [&](const KernelOps& ops) {
-              const DenseArray theta(ops, arrays.a), velocity(ops, arrays.b),
-                  gradient(ops, arrays.a), anchor(ops, arrays.b), momentum(ops, arrays.momentum);
-              DecodeUpdateArgs args;
-              args.layout = &layout;
-              args.transform = transform;
-              args.update = rule;
-              args.eta = 0.7f;
-              args.mu = 0.9f;
-              args.keep = 0.999f;
-              args.run_seed = kRunSeed;
-              args.round = kRound;
-              args.payload_layout = &payload_layout;
-              // The call takes the payload's bytes, so the caller may change them afterwards.
-              std::vector<std::byte> payload = encoded.payload;
-              args.payload = payload;
-              args.theta = theta.data();
-              args.velocity = velocity.data();
-              args.gradient = gradient.data();
-              args.signal = {anchor.data(), theta.data(), 0.5f};
-              args.beta = 0.95f;
-              args.momentum = momentum.data();
-              EXPECT_EQ(ops.decode_update({}, args), absl::OkStatus());
-              std::fill(payload.begin(), payload.end(), std::byte{0xff});
-              EXPECT_EQ(ops.wait({}), absl::OkStatus());
-              std::vector<float> all = theta.Read();
-              for (const DenseArray* array : {&velocity, &gradient, &momentum}) {
-                const std::vector<float> values = array->Read();
-                all.insert(all.end(), values.begin(), values.end());
-              }
-              return all;
-            };
-            EXPECT_TRUE(SameBits(decode(ops()), decode(GenericCpu())));
+            const DecodeSetting setting = {transform, rule, 0.999f};
+            ExpectSameBits(
+                Decode(ops(), layout, 0, state, payload_layout, encoded.payload, setting),
+                Decode(GenericCpu(), layout, 0, state, payload_layout, encoded.payload, setting));
           }
         }
       }
@@ -285,26 +253,13 @@ TEST_P(TileShapes, HashesOfManySegmentsAreThoseOfEach) {
   const Layout layout = *Layout::Create(manifest, options);
   const uint32_t count = static_cast<uint32_t>(layout.segments().size());
   ASSERT_GT(count, 3u);
-  const DenseArray theta(ops(), RandomVector(layout.parameter_count(), 1));
-  const auto hashes = [&](uint32_t begin, size_t segments) {
-    std::vector<uint64_t> result(segments);
-    HashArgs args;
-    args.layout = &layout;
-    args.segment_begin = begin;
-    args.theta = theta.data();
-    args.hashes = result;
-    EXPECT_EQ(ops().hash({}, args), absl::OkStatus());
-    return result;
-  };
-  const std::vector<uint64_t> all = hashes(0, count);
-  for (uint32_t s = 0; s < count; ++s) EXPECT_EQ(hashes(s, 1)[0], all[s]) << s;
-  EXPECT_EQ(hashes(1, count - 2), std::vector<uint64_t>(all.begin() + 1, all.end() - 1));
-  uint64_t unused = 0;
-  HashArgs none;
-  none.layout = &layout;
-  none.theta = theta.data();
-  none.hashes = {&unused, 0};
-  EXPECT_TRUE(absl::IsInvalidArgument(ops().hash({}, none)));
+  const std::vector<float> theta = RandomVector(layout.parameter_count(), 1);
+  const std::vector<uint64_t> all = Hashes(ops(), layout, 0, count, theta);
+  for (uint32_t s = 0; s < count; ++s) EXPECT_EQ(Hashes(ops(), layout, s, 1, theta)[0], all[s]);
+  EXPECT_EQ(Hashes(ops(), layout, 1, count - 2, theta),
+            std::vector<uint64_t>(all.begin() + 1, all.end() - 1));
+  const DenseArray array(ops(), theta);
+  EXPECT_TRUE(absl::IsInvalidArgument(ops().hash({}, {&layout, 0, array.data(), {}})));
 }
 
 LONGWAVE_CONFORMANCE_SUITE(TileShapes);

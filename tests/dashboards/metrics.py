@@ -3,7 +3,6 @@ only the standard library."""
 
 import contextlib
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -136,20 +135,6 @@ class Prometheus:
         found = self.ask("query_range", query=expr, start=start, end=end, step=step)["result"]
         return [(one["metric"], [float(at) for at, _ in one["values"]],
                  [float(value) for _, value in one["values"]]) for one in found]
-
-
-def kill_worker(folder, name):
-    """Kills a worker of the run in `folder` as a crash would; returns whether there was one."""
-    for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = command.read_bytes().decode().split("\0")
-        except OSError:
-            continue
-        if words[0].endswith("longwave-worker") and name in words and any(str(folder) in word
-                                                                          for word in words):
-            os.kill(int(command.parent.name), signal.SIGKILL)
-            return True
-    return False
 
 
 def wait_for(condition, what, deadline_s=DEADLINE_S):

@@ -2,6 +2,8 @@
 training, and those of a run that has everything (tests/dashboards/synthetic.py)."""
 
 import math
+import os
+import signal
 import sys
 import time
 import unittest
@@ -108,7 +110,7 @@ class Queries(harness.IntegrationTest):
             self.assertEqual((broken, firing), ({}, set()), "in health")
 
             # A crash, after which the worker is started again.
-            self.assertTrue(metrics.kill_worker(folder, "worker-1"))
+            os.kill(self.processes_of("--name", "worker-1")[0], signal.SIGKILL)
             until(lambda: prometheus.now(
                 'max_over_time(process_start_time_seconds{run="seen"}[5m])'
                 ' - min_over_time(process_start_time_seconds{run="seen"}[5m]) > 5'),

@@ -65,7 +65,10 @@ Block* running = nullptr;
 class Block {
  public:
   void Run(const Grid& grid);
-  int Barrier(Vote vote, bool predicate, Where where);
+  void Barrier(Where where) {
+    ++at_barrier_;
+    Leave(State::kAtBarrier, where);
+  }
   const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
 
   uint32_t current() const { return current_; }
@@ -103,9 +106,6 @@ class Block {
   bool moved_ = false;  // whether any thread had a turn
 
   uint32_t at_barrier_ = 0, ended_ = 0;
-  Vote vote_ = Vote::kNone;
-  uint32_t votes_ = 0;  // predicates that were true, of the barrier that fills
-  int result_ = 0;      // of the barrier before: it stays until all have come to the next
   std::vector<std::vector<Meeting>> warps_;
 };
 
@@ -154,7 +154,7 @@ void Block::Run(const Grid& grid) {
 
 void Block::RunOne() {
   shared_.BeginBlock();
-  at_barrier_ = ended_ = votes_ = 0;
+  at_barrier_ = ended_ = 0;
   for (std::vector<Meeting>& warp : warps_) warp.clear();
   for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].state = State::kRunnable;
   next_ = 0;
@@ -193,13 +193,6 @@ Fiber& Block::Next() {
   }
 }
 
-int Block::Barrier(Vote vote, bool predicate, Where where) {
-  if (at_barrier_++ == 0) vote_ = vote;
-  votes_ += predicate;
-  Leave(State::kAtBarrier, where);
-  return result_;
-}
-
 void Block::EndBarrier() {
   const Where& where = threads_[0].where;
   for (uint32_t t = 1; t < thread_count_; ++t) {
@@ -208,20 +201,7 @@ void Block::EndBarrier() {
     Refuse("thread 0 is at the barrier of " + Text(where) + ", thread " + std::to_string(t) +
            " at that of " + Text(other));
   }
-  switch (vote_) {
-    case Vote::kNone:
-      break;
-    case Vote::kCount:
-      result_ = static_cast<int>(votes_);
-      break;
-    case Vote::kAnd:
-      result_ = votes_ == thread_count_;
-      break;
-    case Vote::kOr:
-      result_ = votes_ != 0;
-      break;
-  }
-  at_barrier_ = votes_ = 0;
+  at_barrier_ = 0;
   for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].state = State::kRunnable;
   if (thread_order().kind == ThreadOrder::Kind::kShuffled) Arrange(order_);
 }
@@ -326,9 +306,7 @@ std::string DescribeBlockMemory(const void* address) {
   return running->shared().Describe(address);
 }
 
-int Barrier(Vote vote, bool predicate, Where where) {
-  return running->Barrier(vote, predicate, where);
-}
+void Barrier(Where where) { running->Barrier(where); }
 
 const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
   return running->Exchange(operation, mask, value, where);

@@ -32,9 +32,8 @@ std::string DescribeBlockMemory(const void* address);
 
 // Called by the kernels, through the device language.
 
-enum class Vote { kNone, kCount, kAnd, kOr };
-// The barrier of the block. Returns the result of the vote.
-int Barrier(Vote vote, bool predicate, Where where);
+// The barrier of the block.
+void Barrier(Where where);
 
 // Each lane that the mask names gives a value; all have all values then. Lanes of the others read
 // as an undefined value: all bits set.

@@ -14,9 +14,8 @@ bool StreamTable::Has(const EmulatedStream* stream) const {
                                           [&](const auto& mine) { return mine.get() == stream; });
 }
 
-EmulatedStream* StreamTable::Create(bool non_blocking) {
+EmulatedStream* StreamTable::Create() {
   streams_.push_back(std::make_unique<EmulatedStream>());
-  streams_.back()->non_blocking = non_blocking;
   return streams_.back().get();
 }
 
@@ -69,14 +68,6 @@ void StreamTable::RunFront(EmulatedStream& stream) {
   if (operation.event != nullptr && operation.event->completed < operation.event_time) {
     RunThrough(*operation.event->stream, operation.event_time);
   }
-  EmulatedStream& legacy = *streams_.front();
-  if (&stream == &legacy) {
-    for (const auto& other : streams_) {
-      if (other.get() != &legacy && !other->non_blocking) RunThrough(*other, operation.time);
-    }
-  } else if (!stream.non_blocking) {
-    RunThrough(legacy, operation.time);
-  }
   if (operation.work) operation.work();
 }
 
@@ -108,21 +99,6 @@ void StreamTable::WaitForAll() {
   for (auto stream = streams_.rbegin(); stream != streams_.rend(); ++stream) {
     RunThrough(**stream, time_);
   }
-}
-
-bool StreamTable::IsDone(EmulatedStream* of) {
-  EmulatedStream& stream = Resolve(of);
-  if (stream.queue.empty()) return true;
-  RunThrough(stream, stream.queue.front().time);
-  return false;
-}
-
-bool StreamTable::IsDone(EmulatedEvent* event) {
-  const EventState& state = *event->state;
-  if (state.done()) return true;
-  EmulatedStream& stream = *state.stream;
-  RunThrough(stream, stream.queue.front().time);
-  return false;
 }
 
 StreamTable& Streams() {

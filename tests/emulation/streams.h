@@ -33,7 +33,6 @@ struct Operation {
 }  // namespace longwave::emulation
 
 struct EmulatedStream {
-  bool non_blocking = false;  // takes no part in the default stream's order
   std::deque<longwave::emulation::Operation> queue;
 };
 
@@ -43,15 +42,15 @@ struct EmulatedEvent {
 
 namespace longwave::emulation {
 
-// All streams of the device. A null stream is CUDA's default one: its work runs after all earlier
-// work of streams that are not non-blocking, and before all later work. Prerequisites of an
-// operation are always queued before it, so every wait ends.
+// All streams of the device. A null stream is CUDA's default one; the others are non-blocking, so
+// that only events order them. Prerequisites of an operation are always queued before it, so every
+// wait ends.
 class StreamTable {
  public:
   StreamTable();
 
   bool Has(const EmulatedStream* stream) const;
-  EmulatedStream* Create(bool non_blocking);
+  EmulatedStream* Create();
   void Destroy(EmulatedStream* stream);  // finishes the stream's work first
 
   void Enqueue(EmulatedStream* stream, std::function<void()> work);
@@ -63,10 +62,6 @@ class StreamTable {
   void Wait(EmulatedEvent* event);
   void WaitForDefault() { Wait(streams_.front().get()); }
   void WaitForAll();
-  // Whether the work is finished. If not, runs one operation towards it, so that repeated queries
-  // end.
-  bool IsDone(EmulatedStream* stream);
-  bool IsDone(EmulatedEvent* event);
 
  private:
   EmulatedStream& Resolve(EmulatedStream* stream) {

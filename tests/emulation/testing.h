@@ -68,15 +68,6 @@ inline WithOrder<StreamOrder>::WithOrder(StreamOrder order) : before_(stream_ord
   Set(order);
 }
 
-inline std::vector<ThreadOrder> ThreadOrders() {
-  using Kind = ThreadOrder::Kind;
-  return {{Kind::kAscending}, {Kind::kDescending}, {Kind::kShuffled, 1}, {Kind::kShuffled, 2}};
-}
-inline std::vector<StreamOrder> StreamOrders() {
-  using Kind = StreamOrder::Kind;
-  return {{Kind::kLazy}, {Kind::kEager}, {Kind::kDrawn, 1}, {Kind::kDrawn, 2}, {Kind::kDrawn, 3}};
-}
-
 }  // namespace longwave::emulation
 
 #endif  // LONGWAVE_TESTS_EMULATION_TESTING_H_

@@ -6,6 +6,7 @@ import signal
 import time
 
 from harness import DEADLINE_S
+from secured import certify
 
 
 class HandCluster:
@@ -16,6 +17,7 @@ class HandCluster:
         """started: how many of the workers are started at once; None: all."""
         self.test, self.root = test, test.root
         self.config = test.write_config(run__workers=workers, run__shards=shards, **settings)
+        self.secured = settings.get("security__mode") == "on"
         self.children, self.arguments = {}, {}
         self.address = None
         self.start("coordinator", "longwave-server", "--role=coordinator", "--run-dir", self.root,
@@ -34,6 +36,8 @@ class HandCluster:
                    "--run-dir", self.root, "--threads", 1)
 
     def start(self, name, program, *arguments):
+        if self.secured and "--coordinator" in arguments:
+            certify(self.root / "state", name)
         self.arguments[name] = [*self.command(name, program), "--config", self.config, "--state-dir",
                                 self.root / "state" / name, *arguments]
         self.children[name] = self.test.start(*self.arguments[name])
@@ -78,6 +82,17 @@ class HandCluster:
             logs[name] = child.finish()[2]
         return logs
 
+    def replay(self):
+        """Audits the logs that the run has left; returns what the audit says, which finds nothing wrong."""
+        return self.test.ends(self.test.start("longwave", "replay", self.root, "--config", self.config))[0]
+
+    def end_audited(self):
+        """Ends everything after rounds that all had equal replicas; returns the logs by process."""
+        self.assert_equal_replicas()
+        logs = self.end()
+        self.replay()
+        return logs
+
     def rounds(self):
         """The finished rounds, as the coordinator writes them down."""
         try:
@@ -88,7 +103,8 @@ class HandCluster:
 
     def status(self):
         """The most of `longwave status --json`, with the columns of `workers` by name; empty without an answer."""
-        status, output, _ = self.test.start("longwave", "status", self.address, "--json").finish()
+        secure = ["--security", self.root / "state/coordinator/security/operator"] if self.secured else []
+        status, output, _ = self.test.start("longwave", "status", self.address, "--json", *secure).finish()
         self.test.children.pop()
         return self.read_status(output) if status == 0 else {"workers": {}}
 
@@ -124,6 +140,15 @@ class HandCluster:
                     raise AssertionError(f"{name} ended while waiting for {what}:\n{child.errors}")
             if time.monotonic() > end:
                 raise AssertionError(f"waited in vain for {what}; last: {str(answer)[-2000:]}")
+
+    def await_trouble(self, *parts):
+        return self.await_that(lambda status: all(part in status.get("trouble", "") for part in parts), self.status,
+                               f"trouble with {parts}")
+
+    def go_on(self, count=5):
+        """Waits for the trouble's end, and for so many more rounds."""
+        self.await_that(lambda status: "run" in status and "trouble" not in status, self.status, "the trouble's end")
+        self.await_rounds(len(self.rounds()) + count)
 
     def await_rounds(self, count):
         return self.await_that(

@@ -49,8 +49,8 @@ def write_text(path, length=60_000):
     path.write_text(" ".join(parts), encoding="utf-8")
 
 
-def processes_mentioning(text):
-    """Ids of the processes with `text` in their command line, ours excepted; zombies have none."""
+def processes_mentioning(*texts):
+    """Ids of the processes with all of `texts` in their command line, ours excepted; zombies have none."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -59,9 +59,9 @@ def processes_mentioning(text):
             command = pathlib.Path("/proc", entry, "cmdline").read_bytes()
         except OSError:
             continue
-        if text.encode() in command:
+        if all(text.encode() in command for text in texts):
             found.append(int(entry))
-    return found
+    return sorted(found)
 
 
 def await_gone(pids, seconds):
@@ -145,6 +145,15 @@ class Child:
         self.process.stderr.close()
 
 
+def longwave(*arguments, wanted=0, text="", **options):
+    """Runs it to its end, with `text` on its standard input; the exit status is the wanted one."""
+    done = subprocess.run([BIN / "longwave", *map(str, arguments)], capture_output=True, encoding="utf-8",
+                          timeout=DEADLINE_S, input=text, check=False, **options)
+    if done.returncode != wanted:
+        raise AssertionError(f"longwave {arguments}: status {done.returncode}, wanted {wanted}: {done.stdout}{done.stderr}")
+    return done
+
+
 class Finished:
     """The result of a run of `longwave up`."""
 
@@ -217,6 +226,28 @@ class IntegrationTest(unittest.TestCase):
         done = Finished(self.root / "runs" / name, *child.finish())
         self.assert_nothing_left()
         return done
+
+    def ends(self, child, wanted=0):
+        """Output and errors of a process, which ends with this exit status."""
+        status, output, errors = child.finish()
+        self.assertEqual(status, wanted, output + errors)
+        return output, errors
+
+    def closing_sentence(self, child):
+        """The last line of a process's log, which ends with status 1."""
+        last = self.ends(child, 1)[1].strip().splitlines()[-1]
+        self.assertTrue(last.startswith("error: "), last)
+        return last
+
+    def start_coordinator(self, config, *arguments):
+        """A coordinator on a port of its own, and its address."""
+        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config, "--listen", "127.0.0.1:0",
+                                 *arguments)
+        return coordinator, coordinator.await_line("ready ").split()[1]
+
+    def processes_of(self, *words):
+        """Ids of the processes of this test that have these arguments one after the other, or the program."""
+        return processes_mentioning(str(self.root), "\0".join(words) + "\0")
 
     def assert_nothing_left(self):
         left = processes_mentioning(str(self.root))

@@ -8,7 +8,6 @@ import unittest
 
 from by_hand import HandCluster
 from harness import BIN, IntegrationTest
-from secured import certify
 
 SOURCE = pathlib.Path(__file__).parents[1] / "support/shifted_clock.c"
 SETTINGS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_steps": 2, "security__mode": "on",
@@ -18,11 +17,6 @@ HOUR_S = 3600
 
 class ShiftedCluster(HandCluster):
     """A secured one, each of whose processes has a wall clock of its own."""
-
-    def start(self, name, program, *arguments):
-        if "--coordinator" in arguments:
-            certify(self.root / "state", name)
-        super().start(name, program, *arguments)
 
     def command(self, name, program):
         self.set_clock(name, 0)
@@ -35,13 +29,6 @@ class ShiftedCluster(HandCluster):
         path.touch()
         with open(path, "r+b") as file:
             file.write(struct.pack("<q", seconds))
-
-    def status(self):
-        operator = self.root / "state/coordinator/security/operator"
-        status, output, _ = self.test.start("longwave", "status", self.address, "--json", "--security",
-                                            operator).finish()
-        self.test.children.pop()
-        return self.read_status(output) if status == 0 else {"workers": {}}
 
 
 class Clocks(IntegrationTest):
@@ -81,8 +68,7 @@ class Clocks(IntegrationTest):
         cluster.kill("worker-0")
         cluster.set_clock("worker-0", -3 * HOUR_S)
         child = self.start(*cluster.arguments["worker-0"], "--set", "cluster.start_timeout_s=20")
-        status, _, errors = child.finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(child, 1)
         self.assertIn("do the clocks differ?", errors)
         cluster.set_clock("worker-0", 0)
         cluster.start_again("worker-0")

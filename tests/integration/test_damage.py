@@ -39,18 +39,6 @@ class Damage(IntegrationTest):
     def files(self, name, pattern):
         return sorted((self.root / "state" / name).glob(pattern))
 
-    def go_on(self):
-        cluster = self.cluster
-        cluster.await_rounds(len(cluster.rounds()) + 6)
-        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "the trouble's end")
-
-    def end(self):
-        self.cluster.assert_equal_replicas()
-        self.cluster.end()
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            self.cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
-
     def rounds_before(self):
         """The rounds that were finished before a server was killed, with those that are reported late."""
         done, newest = -1, len(self.cluster.rounds())
@@ -71,11 +59,7 @@ class Damage(IntegrationTest):
         if child.process.poll() is None:
             cluster.children[name] = child
             return status.get("trouble", "")
-        exit_status, _, errors = child.finish()
-        self.assertEqual(exit_status, 1, errors)
-        last = errors.strip().splitlines()[-1]
-        self.assertTrue(last.startswith("error: "), errors)
-        return last
+        return self.closing_sentence(child)
 
     def check(self, name, pattern, goes_on):
         """goes_on: whether the process may go on by itself after so much damage."""
@@ -94,13 +78,13 @@ class Damage(IntegrationTest):
                     file.write_bytes(good)
                     if name not in cluster.children:
                         cluster.start_again(name)
-                self.go_on()
+                cluster.go_on()
                 if not goes_on(damage):
                     self.assertNotEqual(said, "", log)
                 if said:
                     self.assertRegex(said, f"{re.escape(str(file))}|older time|the end of the log is lost")
                     self.assertRegex(said, REMEDY)
-        self.end()
+        self.cluster.end_audited()
 
     def test_a_shards_log(self):
         self.check("shard-0", "log/*.lwlog", lambda damage: damage in ENDS)
@@ -123,7 +107,7 @@ class Damage(IntegrationTest):
         cluster.start_worker("worker-2")
         cluster.await_members(3)
         self.assertIn(f"{file}: ", cluster.children["shard-0"].errors)
-        self.end()
+        self.cluster.end_audited()
 
     def test_a_coordinators_record(self):
         # The coordinator goes on from copies of after the last change of the members.

@@ -67,39 +67,21 @@ class Disks(IntegrationTest):
         cluster.await_rounds(5)
         return cluster, disk
 
-    def await_trouble(self, cluster, *parts):
-        cluster.await_that(lambda status: all(part in status.get("trouble", "") for part in parts),
-                           cluster.status, f"trouble with {parts}")
-
-    def go_on(self, cluster, count=10):
-        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status,
-                           "the trouble's end")
-        cluster.await_rounds(len(cluster.rounds()) + count)
-
-    def end(self, cluster):
-        """The audit finds nothing, and replicas have been equal after every round."""
-        cluster.assert_equal_replicas()
-        logs = cluster.end()
-        replay = self.start("longwave", "replay", self.root, "--config", cluster.config)
-        status, output, errors = replay.finish()
-        self.assertEqual(status, 0, output + errors)
-        return logs
-
     def test_a_shards_full_disk_is_waited_for(self):
         cluster, disk = self.cluster("shard-0")
         disk.fill()
-        self.await_trouble(cluster, "shard-0", "the disk is full: wanted")
+        cluster.await_trouble("shard-0", "the disk is full: wanted")
         disk.empty()
-        self.go_on(cluster)
-        self.end(cluster)
+        cluster.go_on()
+        cluster.end_audited()
 
     def test_a_coordinators_full_disk_is_waited_for(self):
         cluster, disk = self.cluster("coordinator")
         disk.fill()
-        self.await_trouble(cluster, "the coordinator's state", "the disk is full: wanted")
+        cluster.await_trouble("the coordinator's state", "the disk is full: wanted")
         disk.empty()
-        self.go_on(cluster)
-        self.end(cluster)
+        cluster.go_on()
+        cluster.end_audited()
 
     def test_a_workers_full_disk_costs_it_no_more_than_checkpoints(self):
         name = "worker-0"
@@ -117,7 +99,7 @@ class Disks(IntegrationTest):
         cluster.kill(name)
         cluster.start_again(name)
         cluster.await_members(2)
-        self.end(cluster)
+        cluster.end_audited()
 
     def mend(self, cluster, disk, name):
         cluster.kill(name)
@@ -127,39 +109,34 @@ class Disks(IntegrationTest):
     def test_a_shards_disk_that_turns_read_only_is_named(self):
         cluster, disk = self.cluster("shard-0")
         disk.abort(self)
-        self.await_trouble(cluster, "shard-0", str(disk.place), "Read-only file system")
+        cluster.await_trouble("shard-0", str(disk.place), "Read-only file system")
         self.mend(cluster, disk, "shard-0")
-        self.go_on(cluster)
-        self.end(cluster)
+        cluster.go_on()
+        cluster.end_audited()
 
     def test_a_coordinators_disk_that_turns_read_only_is_named(self):
         cluster, disk = self.cluster("coordinator")
         disk.abort(self)
-        self.await_trouble(cluster, "the coordinator's state", str(disk.place), "Read-only file system")
+        cluster.await_trouble("the coordinator's state", str(disk.place), "Read-only file system")
         self.mend(cluster, disk, "coordinator")
-        self.go_on(cluster)
-        self.end(cluster)
+        cluster.go_on()
+        cluster.end_audited()
 
     def test_a_workers_disk_that_turns_read_only_ends_it_with_a_sentence(self):
         name = "worker-0"
         cluster, disk = self.cluster(name)
         disk.abort(self)
         # The worker cannot even set its last checkpoint aside, whose residual has been merged since.
-        status, _, errors = cluster.children.pop(name).finish()
-        self.assertEqual(status, 1, errors)
-        last = errors.strip().splitlines()[-1]
-        self.assertTrue(last.startswith("error: "), errors)
+        last = self.closing_sentence(cluster.children.pop(name))
         self.assertIn("Read-only file system", last)
         self.assertIn(str(disk.place), last)
         cluster.await_members(1)
         # Nor can it begin there.
-        status, _, errors = self.start(*cluster.arguments[name]).finish()
-        self.assertEqual(status, 1, errors)
-        self.assertIn("Read-only file system", errors.strip().splitlines()[-1])
+        self.assertIn("Read-only file system", self.closing_sentence(self.start(*cluster.arguments[name])))
         disk.mount_again(self)
         cluster.start_again(name)
         cluster.await_members(2)
-        self.end(cluster)
+        cluster.end_audited()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Bad input: each ends in one clear sentence, exit status 1, and leaves no process behind."""
 
-import json
 import pathlib
 import re
 import socket
@@ -24,8 +23,7 @@ class BadInput(IntegrationTest):
 
     def test_missing_configuration(self):
         child = self.start("longwave", "up", self.root / "nowhere.yaml")
-        status, _, errors = child.finish()
-        self.assertEqual(status, 1)
+        _, errors = self.ends(child, 1)
         self.assertIn("nowhere.yaml", errors)
 
     def test_missing_data_file(self):
@@ -64,8 +62,7 @@ class BadInput(IntegrationTest):
                  "--shard is an option of --role=shard alone"),
                 ("longwave-worker", "error: longwave-worker: ", "--bogus", "unknown option --bogus"),
                 ("longwave-worker", "error: longwave-worker: ", "--name", "w", "--config is required")):
-            status, _, errors = self.start(program, *arguments).finish()
-            self.assertEqual(status, 1, errors)
+            _, errors = self.ends(self.start(program, *arguments), 1)
             self.assertTrue(errors.startswith(prefix), errors)
             self.assertEqual(errors.count("\n"), 1, errors)
             self.assertIn(part, errors)
@@ -171,10 +168,7 @@ class Refused(IntegrationTest):
     def setUp(self):
         super().setUp()
         self.config = self.write_config(run__shards=1)
-        self.coordinator = self.start("longwave-server", "--role=coordinator", "--config",
-                                      self.config, "--listen", "127.0.0.1:0", "--run-dir",
-                                      self.root)
-        self.address = self.coordinator.await_line("ready ").split()[1]
+        _, self.address = self.start_coordinator(self.config, "--run-dir", self.root)
 
     def start_worker(self, name, *arguments):
         return self.start("longwave-worker", "--config", self.config, "--name", name,
@@ -182,10 +176,7 @@ class Refused(IntegrationTest):
                           *arguments)
 
     def assert_refused(self, worker, *parts):
-        status, _, errors = worker.finish()
-        self.assertEqual(status, 1, errors)
-        last = errors.strip().splitlines()[-1]
-        self.assertTrue(last.startswith("error: "), errors)
+        last = self.closing_sentence(worker)
         for part in parts:
             self.assertIn(part, last)
 

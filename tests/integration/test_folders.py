@@ -1,4 +1,4 @@
-"""Servers' state folders that are damaged or from an older time: the run waits, and goes on from the right one."""
+"""Servers' state folders from an older time: the run waits, and goes on from the right one."""
 
 import os
 import re
@@ -45,39 +45,14 @@ class Folders(IntegrationTest):
         return copied
 
     def await_trouble(self, cluster, sentence):
-        status = cluster.await_that(lambda status: sentence in status.get("trouble", ""), cluster.status,
-                                    f"trouble with {sentence!r}")
-        self.assertIn("training", status["run"])
-
-    def go_on(self, cluster, count=5):
-        done = len(cluster.rounds())
-        cluster.await_rounds(done + count)
-        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "the trouble's end")
+        self.assertIn("training", cluster.await_trouble(sentence)["run"])
 
     def finish(self, cluster):
         """The run's end, and the audit of what it has left."""
         for name in ("worker-0", "worker-1"):
-            status, _, errors = cluster.children.pop(name).finish()
-            self.assertEqual(status, 0, errors)
+            self.ends(cluster.children.pop(name))
         self.assertIn("finished", cluster.answered_status()["run"])
-        cluster.assert_equal_replicas()
-        cluster.end()
-        replay = self.start("longwave", "replay", self.root, "--config", cluster.config)
-        status, output, errors = replay.finish()
-        self.assertEqual(status, 0, output + errors)
-
-    def test_a_damaged_shard_log_is_waited_for_until_it_is_put_back(self):
-        cluster = self.cluster(rounds=800)
-        cluster.kill("shard-0")
-        log = sorted((self.folder("shard-0") / "log").iterdir())[-1]
-        good = log.read_bytes()
-        middle = len(good) // 2
-        log.write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:])
-        cluster.start_again("shard-0")
-        self.await_trouble(cluster, f"{log.name}, offset ")
-        log.write_bytes(good)  # the shard retries by itself
-        self.go_on(cluster)
-        self.finish(cluster)
+        cluster.end_audited()
 
     def test_a_shards_folder_from_an_older_time_is_refused_until_the_newest_is_back(self):
         cluster = self.cluster(rounds=1200)
@@ -88,7 +63,7 @@ class Folders(IntegrationTest):
         cluster.start_again("shard-1")
         self.await_trouble(cluster, "older time")
         self.put(newest, "shard-1")
-        self.go_on(cluster)
+        cluster.go_on()
         # The workers have the model, so a shard without a folder takes it from them.
         cluster.kill("shard-1")
         self.put(older, "shard-1")
@@ -97,7 +72,7 @@ class Folders(IntegrationTest):
         cluster.kill("shard-1")
         shutil.rmtree(self.folder("shard-1"))
         cluster.start_again("shard-1")
-        self.go_on(cluster)
+        cluster.go_on()
         # Case: all processes are restarted.
         older = self.copy_and_outrun(cluster, "shard-1")
         names = list(cluster.children)
@@ -108,7 +83,7 @@ class Folders(IntegrationTest):
             cluster.start_again(name)
         self.await_trouble(cluster, "older time")
         self.put(newest, "shard-1")
-        self.go_on(cluster)
+        cluster.go_on()
         self.finish(cluster)
 
     def test_a_coordinators_folder_from_an_older_time_answers_nobody(self):
@@ -125,9 +100,8 @@ class Folders(IntegrationTest):
         cluster.kill("coordinator")
         self.put(newest, "coordinator")
         cluster.start_again("coordinator")
-        self.go_on(cluster)
-        status, _, errors = cluster.children.pop("worker-2").finish()
-        self.assertEqual(status, 0, errors)
+        cluster.go_on()
+        self.ends(cluster.children.pop("worker-2"))
         self.finish(cluster)
 
     def test_a_second_process_of_a_folder_is_refused(self):
@@ -138,9 +112,7 @@ class Folders(IntegrationTest):
                 # A port of its own: it is the folder that it cannot have.
                 anywhere = [re.sub(r":\d+$", ":0", str(part)) if before == "--listen" else part
                             for before, part in zip(["", *cluster.arguments[name]], cluster.arguments[name])]
-                status, _, errors = self.start(*anywhere).finish()
-                self.assertEqual(status, 1, errors)
-                last = errors.strip().splitlines()[-1]
+                last = self.closing_sentence(self.start(*anywhere))
                 self.assertIn(str(self.root / "state" / name), last)
                 self.assertIn("another process", last)
         cluster.await_rounds(len(cluster.rounds()) + 2)

@@ -7,7 +7,7 @@ import re
 import time
 import unittest
 
-from harness import BIN, DEADLINE_S, Child, IntegrationTest
+from harness import BIN, DEADLINE_S, Child, IntegrationTest, longwave
 from secured import SecuredTest
 
 
@@ -32,8 +32,7 @@ class Join(SecuredTest):
         joined = self.join("--token", token, "--name", "by-token")
         joined.await_line("ready ")
         for child in (by_hand, joined):
-            status, output, errors = child.finish()
-            self.assertEqual(status, 0, output + errors)
+            _, errors = self.ends(child)
             self.assertRegex(errors, r"round  1/30  step   8/240  loss \d\.\d{3} .* tokens/s  pushed +[\d.]+ k?B  "
                                      r"pulled +[\d.]+ k?B  left \d+:\d\d\n")
             self.assertRegex(errors, r"round 30/30  step 240/240 .* left 0:00\n")
@@ -49,17 +48,14 @@ class Join(SecuredTest):
 
         # A worker that comes to a finished run is told so, without an error.
         for arguments in (("--token", self.token(), "--name", "after"), ()):
-            status, output, errors = self.join(*arguments, folder="after").finish()
-            self.assertEqual(status, 0, output + errors)
+            output, _ = self.ends(self.join(*arguments, folder="after"))
             self.assertIn("the run has finished", output)
         by_hand = self.start_worker_by_hand()
-        status, output, errors = by_hand.finish()
-        self.assertEqual(status, 0, output + errors)
+        _, errors = self.ends(by_hand)
         self.assertIn("the run is over (finished", errors)
 
         # The token is used up. Its holder learns that, and nothing else.
-        status, _, errors = self.join("--token", token, "--name", "late", folder="late").finish()
-        self.assertEqual(status, 1)
+        _, errors = self.ends(self.join("--token", token, "--name", "late", folder="late"), 1)
         self.assertIn("longwave join: ", errors)
         self.assertIn("used", errors)
         self.assertNotIn(token, errors)
@@ -67,17 +63,14 @@ class Join(SecuredTest):
 
     def test_credentials_and_an_address_are_all_that_a_worker_needs(self):
         asks = ["longwave-worker", "--coordinator", self.address, "--run-dir", self.root]
-        status, _, errors = self.start(*asks, "--name", "stranger", "--set", "security.mode=off",
-                                       "--set", "cluster.start_timeout_s=1").finish()
-        self.assertEqual(status, 1)
-        self.assertIn("does not tell its run", errors)
+        stranger = self.start(*asks, "--name", "stranger", "--set", "security.mode=off", "--set", "cluster.start_timeout_s=1")
+        self.assertIn("does not tell its run", self.closing_sentence(stranger))
         by_hand = self.start_worker_by_hand()
         folder = self.credentials("worker/told")
         told = self.start(*asks, "--name", "told", "--set", "security.mode=on", "--set",
                           f"security.folder={folder}", "--set", "train.threads=1")
         for child in (by_hand, told):
-            status, output, errors = child.finish()
-            self.assertEqual(status, 0, output + errors)
+            self.ends(child)
 
     def test_who_is_expelled_is_shown_as_that(self):
         self.start_run("endless", run__steps=1_000_000, run__workers=2)
@@ -85,29 +78,24 @@ class Join(SecuredTest):
         expelled = self.join("--token", self.token(), "--name", "trouble")
         expelled.await_log("round ")
         ask = (self.address, "--security", self.operator)
-        status, output, errors = self.run_longwave("expel", self.address, "trouble", *ask[1:])
-        self.assertEqual(status, 0, output + errors)
-        self.assertNotIn("nobody", output)
+        self.assertNotIn("nobody", longwave("expel", self.address, "trouble", *ask[1:]).stdout)
         # The other worker may be behind for a moment.
         end = time.monotonic() + DEADLINE_S
         while True:
-            status, output, errors = self.run_longwave("status", *ask)
-            self.assertEqual(status, 0, errors)
+            output = longwave("status", *ask).stdout
             self.assertRegex(output, r"(?m)^trouble +expelled ")
             if re.search(r"(?m)^by-hand +(training|syncing|validating) ", output):
                 break
             self.assertLess(time.monotonic(), end, output)
         self.assertEqual(expelled.finish()[0], 1)
-        status, output, errors = self.run_longwave("expel", self.address, "truoble", *ask[1:])
-        self.assertEqual((status, output), (0, "expelled truoble\nnobody has taken part under that name: `longwave status` shows "
-                                               "the names of workers\n"), errors)
+        self.assertEqual(longwave("expel", self.address, "truoble", *ask[1:]).stdout,
+                         "expelled truoble\nnobody has taken part under that name: `longwave status` shows the names of workers\n")
 
     def test_the_second_time_no_token_is_needed(self):
         joined = self.join("--token", self.token("--name", "again"), "--name", "again")
         joined.await_line("ready ")
         joined.process.terminate()
-        status, output, errors = joined.finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(joined)
         again = self.join()
         again.await_line("joined   ")
         again.await_line("ready ")
@@ -120,18 +108,15 @@ class Join(SecuredTest):
         # A machine that is busy has a slow link to itself, which is a warning.
         self.assertRegex(joined.await_line("shard 1"), "^(ok|warning) ")
         joined.await_line("ready ")
-        status, output, errors = self.run_longwave("doctor", "--state-dir", self.root / "joined",
-                                                   "--device", "cpu", "--json")
-        self.assertEqual(status, 0, output + errors)
-        findings = {finding["part"]: finding for finding in json.loads(output)["findings"]}
+        done = longwave("doctor", "--state-dir", self.root / "joined", "--device", "cpu", "--json")
+        findings = {finding["part"]: finding for finding in json.loads(done.stdout)["findings"]}
         self.assertEqual(list(findings), ["gpu", "driver", "libraries", "disk", "memory", "data",
                                           "clock", "coordinator", "shard 0", "shard 1"])
         for part in ("coordinator", "shard 0", "shard 1"):
             self.assertIn("bit/s up", findings[part]["what"])
 
     def test_a_stranger_hears_that_the_run_is_secured(self):
-        status, output, errors = self.run_longwave("doctor", self.address, "--device", "cpu")
-        self.assertEqual(status, 0, output + errors)
+        output = longwave("doctor", self.address, "--device", "cpu").stdout
         self.assertRegex(output, r"(?m)^warning +coordinator .*the run is secured.*; remedy: join")
         self.assertRegex(output, r"(?m)^(ok|warning) +clock ")
 
@@ -140,20 +125,16 @@ class Join(SecuredTest):
             (self.root / "empty").mkdir(exist_ok=True)
             for command in (["doctor"], ["join", self.address, "--token", self.token(), "--dry-run", "--state-dir", self.root / "dry"]):
                 with self.subTest(command=command[0], data=data):
-                    status, output, errors = self.run_longwave(*command, "--device", "cpu", "--data", data)
-                    self.assertEqual(status, int(verdict != "ok"), output + errors)
-                    self.assertRegex(output, rf"(?m)^{verdict} +data ")
+                    done = longwave(*command, "--device", "cpu", "--data", data, wanted=int(verdict != "ok"))
+                    self.assertRegex(done.stdout, rf"(?m)^{verdict} +data ")
 
     def test_a_dry_run_redeems_nothing(self):
         token = self.token()
-        status, output, errors = self.run_longwave(
-            "join", self.address, "--token", token, "--device", "cpu", "--dry-run", "--state-dir",
-            self.root / "dry")
-        self.assertEqual(status, 0, output + errors)
-        self.assertIn("would redeem the token and run ", output)
-        self.assertNotIn(token, output + errors)
+        done = longwave("join", self.address, "--token", token, "--device", "cpu", "--dry-run", "--state-dir", self.root / "dry")
+        self.assertIn("would redeem the token and run ", done.stdout)
+        self.assertNotIn(token, done.stdout + done.stderr)
         self.assertFalse((self.root / "dry").exists())
-        _, listed, _ = self.run_longwave("token", "list", self.address, "--security", self.operator)
+        listed = longwave("token", "list", self.address, "--security", self.operator).stdout
         self.assertIn(token.split(".")[1], listed)
         self.assertRegex(listed, r"0/ +1")
 
@@ -162,14 +143,11 @@ class Join(SecuredTest):
         hide = 'for folder in /etc/ssl /usr/share/grpc; do [ ! -d $folder ] || mount -t tmpfs none $folder; done; exec "$@"'
         child = Child("unshare", "--mount", "sh", "-c", hide, "sh", BIN / "longwave", "join", self.address, "--token",
                       self.token(), "--device", "cpu", "--dry-run", "--state-dir", self.root / "bare")
-        status, output, errors = child.finish()
-        self.assertEqual(status, 0, output + errors)
+        output, _ = self.ends(child)
         self.assertIn("would redeem the token and run ", output)
 
     def test_a_failed_check_stops_it_and_can_be_mended(self):
-        status, output, errors = self.join("--token", self.token(), "--name", "mended", "--data",
-                                           "/nowhere").finish()
-        self.assertEqual(status, 1, output)
+        output, errors = self.ends(self.join("--token", self.token(), "--name", "mended", "--data", "/nowhere"), 1)
         self.assertRegex(output, r"(?m)^failed +data .*/nowhere.*; remedy: .*--data PATH")
         self.assertIn("its token is no longer needed", errors)
         mended = self.join("--data", self.text)
@@ -180,9 +158,7 @@ class Join(SecuredTest):
 
 class JoinRefused(IntegrationTest):
     def join(self, *arguments):
-        status, _, errors = self.start("longwave", "join", *arguments, "--state-dir",
-                                       self.root / "joined").finish()
-        self.assertEqual(status, 1)
+        _, errors = self.ends(self.start("longwave", "join", *arguments, "--state-dir", self.root / "joined"), 1)
         self.assertTrue(errors.startswith("longwave join: "), errors)
         self.assertFalse((self.root / "joined" / "join.json").exists())
         return errors
@@ -200,9 +176,7 @@ class JoinRefused(IntegrationTest):
 
     def test_a_run_that_is_not_secured(self):
         config = self.write_config()
-        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
-                                 "--listen", "127.0.0.1:0")
-        address = coordinator.await_line("ready ").split()[1]
+        _, address = self.start_coordinator(config)
         self.join(address, "--token", f"lw1.{'a' * 10}.{'b' * 26}.{'c' * 32}")
 
 

@@ -46,7 +46,7 @@ class Signals(IntegrationTest):
         self.check_stops(signal.SIGTERM, 143)
 
     def test_interrupt_while_one_process_hangs(self):
-        self.check_stops_despite_a_hung_process("--name")
+        self.check_stops_despite_a_hung_process("longwave-worker")
 
     def test_interrupt_while_the_coordinator_hangs(self):
         self.check_stops_despite_a_hung_process("--role=coordinator")
@@ -56,16 +56,6 @@ class Signals(IntegrationTest):
         os.kill(self.processes_of(flag)[0], signal.SIGSTOP)
         status, output, errors = self.stop(child, signal.SIGINT)
         self.assertEqual(status, 130, output + errors)
-
-    def processes_of(self, flag):
-        """Ids of the children whose command line has `flag`; `up` has its own --name."""
-        found = []
-        for pid in processes_mentioning(str(self.root)):
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
-                arguments = file.read().split("\0")
-            if flag in arguments and "up" not in arguments:
-                found.append(pid)
-        return sorted(found)
 
     def test_a_kill_of_up_takes_its_children_along(self):
         child = self.start_and_train()
@@ -77,8 +67,7 @@ class Signals(IntegrationTest):
     def check_death(self, flag, name):
         child = self.start_and_train("--no-state", cluster__heartbeat_timeout_s=5)
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 1, output + errors)
+        output, errors = self.ends(child, 1)
         self.assertIn(f"longwave up: failed: {name}", errors)
         self.assertIn("signal 9", errors)
         self.assert_nothing_left()
@@ -97,8 +86,7 @@ class Signals(IntegrationTest):
         for _ in range(2):
             child.await_line("round ")
         child.process.send_signal(signal.SIGINT)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 130, output + errors)
+        self.ends(child, 130)
         summary = json.loads((self.root / "runs/test/summary.json").read_text(encoding="utf-8"))
         self.assertTrue(summary["replicas_equal"], summary)
         self.assert_nothing_left()
@@ -106,27 +94,24 @@ class Signals(IntegrationTest):
     def check_early_end(self, flag, sentence):
         child = self.start_and_train()
         os.kill(self.processes_of(flag)[0], signal.SIGTERM)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 1, output + errors)
+        output, errors = self.ends(child, 1)
         self.assertRegex(errors, f"longwave up: failed: {sentence} before the run was over")
         self.assertEqual(output.count("before the run was over"), 0, output)
         self.assert_nothing_left()
         # The weights are in the state that is left.
         weights = self.root / "weights.safetensors"
-        status, output, errors = self.start("longwave", "replay", self.root / "runs/test", "--weights", weights).finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(self.start("longwave", "replay", self.root / "runs/test", "--weights", weights))
         self.assertGreater(weights.stat().st_size, 0)
 
     def test_a_worker_told_to_end_leaves_the_others_to_train(self):
         child = self.start_and_train(run__steps=20_000)
-        os.kill(self.processes_of("--name")[0], signal.SIGTERM)
+        os.kill(self.processes_of("longwave-worker")[0], signal.SIGTERM)
         self.assertRegex(child.await_line("has left the run"), r"worker-\d has left the run")
         for _ in range(2):
             child.await_line("round ")
         # Without a training worker there is no run.
-        os.kill(self.processes_of("--name")[0], signal.SIGTERM)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 1, output + errors)
+        os.kill(self.processes_of("longwave-worker")[0], signal.SIGTERM)
+        _, errors = self.ends(child, 1)
         self.assertRegex(errors, r"worker-\d ended \(exit status 0\) before the run was over")
         self.assert_nothing_left()
 
@@ -138,7 +123,7 @@ class Signals(IntegrationTest):
                              r"coordinator (ended \(exit status 0\)|was told to end)")
 
     def test_a_killed_worker_fails_a_run_without_state(self):
-        self.check_death("--name", "worker-")
+        self.check_death("longwave-worker", "worker-")
 
     def test_a_killed_shard_fails_a_run_without_state(self):
         self.check_death("--role=shard", "shard-")
@@ -147,7 +132,7 @@ class Signals(IntegrationTest):
         self.check_death("--role=coordinator", "coordinator")
 
     def test_a_killed_worker_is_started_again(self):
-        self.check_revival("--name", "worker-")
+        self.check_revival("longwave-worker", "worker-")
 
     def test_a_killed_shard_is_started_again(self):
         self.check_revival("--role=shard", "shard-")
@@ -204,9 +189,7 @@ class ByHand(IntegrationTest):
 
     def test_workers_that_come_one_after_the_other_end_equal(self):
         config = self.write_config(run__preset="longwave", run__shards=1, sync__inner_steps=6)
-        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
-                                 "--listen", "127.0.0.1:0", "--run-dir", self.root)
-        address = coordinator.await_line("ready ").split()[1]
+        coordinator, address = self.start_coordinator(config, "--run-dir", self.root)
         arguments = ["--config", config, "--coordinator", address]
         workers = []
         for name in ("early", "late"):
@@ -217,16 +200,13 @@ class ByHand(IntegrationTest):
                            "tcp://127.0.0.1:0")
         shard.await_line("ready ")
         for worker in workers:
-            status, _, errors = worker.finish()
-            self.assertEqual(status, 0, errors)
-        status, output, errors = self.start("longwave", "status", address).finish()
-        self.assertEqual(status, 0, errors)
+            self.ends(worker)
+        output, _ = self.ends(self.start("longwave", "status", address))
         self.assertIn("finished", output)
         self.assertIn("replicas  equal", output)
         for server in (shard, coordinator):
             server.process.terminate()
-            status, _, errors = server.finish()
-            self.assertEqual(status, 0, errors)
+            self.ends(server)
 
     def test_a_server_outlives_who_reads_its_output(self):
         config = self.write_config(run__preset="longwave")
@@ -243,31 +223,25 @@ class ByHand(IntegrationTest):
         """To a Job of Kubernetes a pod that ends well has done its work, though its node was drained."""
         for more, wanted in (["--fail-when-told-to-end"], 143), ([], 0):
             config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1, **ENDLESS)
-            coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
-                                     "--listen", "127.0.0.1:0")
-            common = ["--config", config, "--coordinator", coordinator.await_line("ready ").split()[1]]
+            common = ["--config", config, "--coordinator", self.start_coordinator(config)[1]]
             self.start("longwave-server", "--role=shard", "--shard", 0, *common).await_line("ready ")
             worker = self.start("longwave-worker", *common, "--name", "w", "--run-dir", self.root, *more)
             worker.await_line("ready ")
             worker.process.terminate()
-            status, _, errors = worker.finish()
-            self.assertEqual(status, wanted, errors)
+            self.ends(worker, wanted)
 
     def test_what_stays_when_done_stays_and_comes_back_to_stay(self):
         """As pods, which are started again whenever they end."""
         config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,
                                    sync__inner_steps=6)
-        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
-                                 "--listen", "127.0.0.1:0", "--state-dir", self.root / "c")
-        address = coordinator.await_line("ready ").split()[1]
+        coordinator, address = self.start_coordinator(config, "--state-dir", self.root / "c")
         common = ["--config", config, "--coordinator", address, "--stay-when-done"]
         worker = ["longwave-worker", *common, "--name", "w", "--run-dir", self.root, "--state-dir",
                   self.root / "w"]
         shard = ["longwave-server", "--role=shard", "--shard", 0, *common, "--state-dir",
                  self.root / "s", "--health", "127.0.0.1:0", "--advertise", "127.0.0.1:"]
         # An address without a port is refused before any port or file is opened.
-        status, _, errors = self.start(*shard).finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(self.start(*shard), 1)
         self.assertIn("--advertise: endpoint", errors)
         shard = shard[:-2]
         for _ in range(2):
@@ -276,11 +250,9 @@ class ByHand(IntegrationTest):
                 child.await_log("stays until it is told to end")
             for child in children:
                 child.process.terminate()
-                status, _, errors = child.finish()
-                self.assertEqual(status, 0, errors)
+                self.ends(child)
         coordinator.process.terminate()
-        status, _, errors = coordinator.finish()
-        self.assertEqual(status, 0, errors)
+        self.ends(coordinator)
 
     def test_a_coordinator_that_is_told_to_end_comes_back_to_its_run(self):
         config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,
@@ -294,14 +266,12 @@ class ByHand(IntegrationTest):
         worker = self.start("longwave-worker", *common, "--name", "w", "--run-dir", self.root)
         worker.await_log("training ")
         coordinator.process.terminate()
-        status, _, errors = coordinator.finish()
-        self.assertEqual(status, 0, errors)
+        _, errors = self.ends(coordinator)
         self.assertIn("the run goes on when it is started again", errors)
         coordinator = self.start(*serve, address)
         coordinator.await_line("ready ")
         for child in (worker, shard):
-            status, _, errors = child.finish()
-            self.assertEqual(status, 0, errors)
+            self.ends(child)
         status, output, errors = self.start("longwave", "status", address).finish()
         self.assertIn("finished", output, errors)
 
@@ -316,13 +286,11 @@ class ByHand(IntegrationTest):
                           "--set", f"run.workers={batch}")
             return cluster.children.pop(name)
 
-        status, _, errors = start_worker("too-large", 5).finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(start_worker("too-large", 5), 1)
         self.assertIn("worker too-large: train.batch: got 5, wanted at most 4 as the coordinator has it: "
                       "by it the shards bound what a contribution may weigh", errors)
         for child in [start_worker("small", 1), start_worker("large", 4)]:
-            status, _, errors = child.finish()
-            self.assertEqual(status, 0, errors)
+            _, errors = self.ends(child)
             self.assertNotIn("rejected", errors)
         self.assertIn("finished", cluster.answered_status()["run"])
         self.assertEqual(len(cluster.rounds()), 12)
@@ -331,9 +299,7 @@ class ByHand(IntegrationTest):
             self.assertEqual(record["tokens"], number * 5 * (1 + 4) * 16, record)
         cluster.assert_equal_replicas()
         cluster.end()
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        output = cluster.replay()
         self.assertIn(cluster.rounds()[-1]["state_hash"], output)
 
     def test_a_coordinator_that_cannot_write_says_so_where_people_look(self):
@@ -346,15 +312,12 @@ class ByHand(IntegrationTest):
         # Limits the size of the process's files to a few bytes.
         limits = resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, (16, limits[1]))
-        status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
-        self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
-                      "cannot be written: ", status["trouble"])
+        cluster.await_trouble("the coordinator's state, which it must keep before it answers anybody, cannot be written: ")
         page = cluster.await_that(lambda page: total(page, "longwave_coordinator_waiting") == 1,
                                   lambda: scrape(address), "the page of one that waits")
         self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
         resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, limits)
-        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "its end")
-        cluster.await_rounds(len(cluster.rounds()) + 2)
+        cluster.go_on()
         cluster.await_that(lambda page: page and total(page, "longwave_coordinator_waiting") == 0,
                            lambda: scrape(address), "the page of one that does not wait")
         cluster.end()

@@ -8,7 +8,6 @@ import unittest
 
 from by_hand import HandCluster
 from harness import IntegrationTest
-from secured import certify
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "chaos"))
 from proxy import Proxies  # noqa: E402  pylint: disable=wrong-import-position
@@ -32,7 +31,6 @@ class ProxiedCluster(HandCluster):
     def start(self, name, program, *arguments):
         arguments = list(arguments)
         if "--coordinator" in arguments:
-            certify(self.root / "state", name)
             set_target, proxy = self.proxies.listen(lambda _: f"{name} {CONTROL}")
             set_target(self.address)
             arguments[arguments.index("--coordinator") + 1] = proxy
@@ -46,13 +44,6 @@ class ProxiedCluster(HandCluster):
         if name in self.targets:
             self.targets[name](place.removeprefix("tcp://"))
         return place
-
-    def status(self):
-        operator = self.root / "state/coordinator/security/operator"
-        status, output, _ = self.test.start("longwave", "status", self.address, "--json", "--security",
-                                            operator).finish()
-        self.test.children.pop()
-        return self.read_status(output) if status == 0 else {"workers": {}}
 
     def links(self, which):
         return [name for name in list(self.proxies.links) if name.endswith(which)]
@@ -71,11 +62,7 @@ class Links(IntegrationTest):
         cluster.await_that(lambda _: time.monotonic() > end, cluster.status, "the harm's end")
         cluster.proxies.heal()
         cluster.await_members(2)
-        cluster.assert_equal_replicas()
-        cluster.end()
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        cluster.end_audited()
 
     def test_control_stalls(self):
         self.check(CONTROL, "stall")
@@ -112,8 +99,7 @@ class Links(IntegrationTest):
                         ["longwave-worker", "--config", config, "--name", "w", "--coordinator", address, "--run-dir",
                          self.root],
                         ["longwave-server", "--role=shard", "--shard", 0, "--config", config, "--coordinator", address]):
-            status, _, errors = self.start(*command).finish()
-            self.assertEqual(status, 1, errors)
+            _, errors = self.ends(self.start(*command), 1)
             self.assertIn(address, errors.strip().splitlines()[-1])
 
     def test_slow_readers_stop_nobody(self):
@@ -136,7 +122,6 @@ class Links(IntegrationTest):
         cluster.await_rounds(len(cluster.rounds()) + 10)
         cluster.assert_equal_replicas()
         cluster.end()
-
 
 
 if __name__ == "__main__":

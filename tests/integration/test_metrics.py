@@ -163,8 +163,7 @@ class Pages(IntegrationTest):
 
         self.await_that(is_finished)
         child.process.send_signal(signal.SIGCONT)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(child)
         summary = json.loads((self.root / "runs/test/summary.json").read_text(encoding="utf-8"))
         page = last["coordinator"]
         for name, labels, key in (
@@ -187,14 +186,8 @@ class Pages(IntegrationTest):
     def kill(self, address, *arguments):
         """The run's process with these arguments; waits until another one serves its pages."""
         start = total(self.page(address), "process_start_time_seconds")
-        command = "\0".join(arguments).encode()
-        for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-            try:
-                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if command in line and str(self.root).encode() in line:
-                os.kill(pid, signal.SIGKILL)
+        for pid in self.processes_of(*arguments):
+            os.kill(pid, signal.SIGKILL)
         self.await_that(lambda: (again := scrape(address)) is not None
                         and total(again, "process_start_time_seconds") > start)
 
@@ -285,8 +278,7 @@ class Pages(IntegrationTest):
         counter = "longwave_coordinator_losses_not_finite_total"
         self.assertIn((counter, "training"), [(name, dict(labels).get("loss")) for name, labels
                                               in samples(self.page(address))], "it is there before it counts")
-        status, _, errors = cluster.children["worker-0"].finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(cluster.children["worker-0"], 1)
         self.assertIn("finite", errors)
         # The coordinator may count the worker's last heartbeat after the worker's end.
         self.await_that(lambda: total(scrape(address), counter, loss="training") > 0)

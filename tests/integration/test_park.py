@@ -8,8 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import BIN, DEADLINE_S, IntegrationTest, processes_mentioning
-from test_commands import longwave
+from harness import BIN, DEADLINE_S, IntegrationTest, longwave
 
 # So many that the run does not end before a signal that comes seconds late.
 ROUNDS = 1000
@@ -22,16 +21,15 @@ class Park(IntegrationTest):
         for _ in range(3):
             child.await_line("round ")
         child.process.send_signal(number)
-        status, output, errors = child.finish()
-        self.assertEqual(status, status_wanted, output + errors)
+        output, _ = self.ends(child, status_wanted)
         self.assert_nothing_left()
         return output
 
-    def resume(self, run, *arguments):
+    def resume(self, run, *arguments, wanted=0):
         child = self.start("longwave", "up", "--resume", run, "--runs-dir", self.root / "runs", *arguments)
-        status, output, errors = child.finish()
+        output, errors = self.ends(child, wanted)
         self.assert_nothing_left()
-        return status, output, errors
+        return output, errors
 
     def summary(self, folder):
         return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
@@ -45,12 +43,10 @@ class Park(IntegrationTest):
         self.assertGreater(parked["rounds"], 0)
         self.assertLess(parked["rounds"], ROUNDS)
         # The weights can be had meanwhile, from where `longwave weights` points to.
-        refused = longwave("weights", "127.0.0.1:1", cwd=self.root)
-        self.assertEqual(refused.returncode, 1)
+        refused = longwave("weights", "127.0.0.1:1", cwd=self.root, wanted=1)
         self.assertIn("longwave replay FOLDER --weights FILE makes them", refused.stderr)
         self.make_weights(folder, parked["rounds"])
-        status, output, errors = self.resume("test")
-        self.assertEqual(status, 0, output + errors)
+        self.resume("test")
         finished = self.summary(folder)
         self.assertEqual((finished["outcome"], finished["rounds"], finished["replicas_equal"]),
                          ("finished", ROUNDS, True))
@@ -58,22 +54,17 @@ class Park(IntegrationTest):
                   (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         self.assertEqual(rounds, sorted(set(rounds)))
         self.assertGreaterEqual(len(rounds), parked["rounds"])
-        replayed = longwave("replay", folder)
-        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+        longwave("replay", folder)
         # No state is left to continue from.
-        status, _, errors = self.resume("test")
-        self.assertEqual(status, 1)
-        self.assertIn("has finished, wanted one that was parked", errors)
+        self.assertIn("has finished, wanted one that was parked", self.resume("test", wanted=1)[1])
 
     def make_weights(self, folder, rounds):
         """From the folders of a run that has ended early, with at least so many rounds."""
         file = self.root / "again" / "model.safetensors"
         file.parent.mkdir()
         made = longwave("replay", folder, "--weights", file)
-        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
         self.assertGreaterEqual(int(re.search(r"(?m)^model +after (\d+) rounds", made.stdout)[1]), rounds)
-        written = longwave("generate", file.parent, "--length", 8)
-        self.assertEqual(written.returncode, 0, written.stderr)
+        longwave("generate", file.parent, "--length", 8)
 
     def test_a_parked_run_goes_on_where_its_folder_was_moved_to(self):
         self.park(number=signal.SIGTERM, status_wanted=143, security__mode="on")
@@ -82,9 +73,8 @@ class Park(IntegrationTest):
         shutil.move(self.root / "runs/test", moved)
         text = self.root / "moved.txt"
         self.text.rename(text)
-        status, output, errors = self.resume(f"{moved}/", "--data", text)
+        output, _ = self.resume(f"{moved}/", "--data", text)
         self.assertIn(f"run       {moved}\n", output)
-        self.assertEqual(status, 0, output + errors)
         self.assertEqual(self.summary(moved)["outcome"], "finished")
         self.assertFalse((self.root / "runs/test").exists())
 
@@ -92,18 +82,15 @@ class Park(IntegrationTest):
         self.park()
         config = self.root / "runs/test/config.yaml"
         before = config.read_bytes()
-        status, _, errors = self.resume("test", "--set", "run.seed=77")
-        self.assertEqual(status, 1)
+        _, errors = self.resume("test", "--set", "run.seed=77", wanted=1)
         self.assertRegex(errors, r"--resume: got run\.seed: 77; wanted run\.seed: \d+, as the run in")
         self.assertEqual(config.read_bytes(), before)
-        done = longwave("up", "--resume", ".", cwd=self.root / "runs/test")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        longwave("up", "--resume", ".", cwd=self.root / "runs/test")
 
     def test_a_second_up_leaves_the_first_ones_folder_alone(self):
         child = self.start_up(**LONG)
         child.await_line("round ")
-        status, _, errors = self.start("longwave", "up", "--resume", self.root / "runs/test").finish()
-        self.assertEqual(status, 1)
+        _, errors = self.ends(self.start("longwave", "up", "--resume", self.root / "runs/test"), 1)
         self.assertIn("runs/test/lock: another process holds this lock", errors)
         self.assertTrue((self.root / "runs/test/prometheus-targets.json").exists())
         self.assertFalse((self.root / "runs/test/summary.json").exists())
@@ -126,18 +113,14 @@ class Park(IntegrationTest):
     def test_a_second_interrupt_ends_what_hangs(self):
         child = self.start_up(**LONG)
         child.await_line("round ")
-        hung = [pid for pid in processes_mentioning("--name\0worker-0")
-                if pid in processes_mentioning(str(self.root))]
-        os.kill(hung[0], signal.SIGSTOP)
+        os.kill(self.processes_of("--name", "worker-0")[0], signal.SIGSTOP)
         child.process.send_signal(signal.SIGINT)
         child.await_line("parking")
         child.process.send_signal(signal.SIGINT)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 130, output + errors)
+        output, _ = self.ends(child, 130)
         self.assertIn("longwave up: parked: ", output)
         self.assert_nothing_left()
-        status, output, errors = self.resume("test")
-        self.assertEqual(status, 0, output + errors)
+        self.resume("test")
 
     def test_a_run_without_state_is_stopped_and_leaves_its_weights(self):
         output = self.park("--no-state")
@@ -145,18 +128,14 @@ class Park(IntegrationTest):
         folder = self.root / "runs/test"
         self.assertEqual(self.summary(folder)["model_file"], str(folder / "model.safetensors"))
         self.assertTrue((folder / "model.safetensors").exists())
-        status, _, errors = self.resume("test")
-        self.assertEqual(status, 1)
-        self.assertIn("wanted the folder of a run of `longwave up` that keeps state", errors)
+        self.assertIn("wanted the folder of a run of `longwave up` that keeps state", self.resume("test", wanted=1)[1])
 
     def test_what_cannot_go_on_is_refused(self):
         for arguments, wanted in ((["nothing"], "there is no nothing/config.yaml"),
                                   (["nothing", "--name", "x"], "excludes"),
                                   (["nothing", "--no-state"], "excludes"),
                                   (["nothing", "configs/demo.yaml"], "excludes")):
-            done = longwave("up", "--resume", *arguments)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(wanted, done.stderr)
+            self.assertIn(wanted, longwave("up", "--resume", *arguments, wanted=1).stderr)
 
 
 if __name__ == "__main__":

@@ -101,8 +101,7 @@ class Return(IntegrationTest):
         """SIGTERM, until it comes between two steps of a round; returns the checkpoint, and its process's log."""
         for _ in range(15):
             cluster.children[name].process.terminate()
-            status, _, log = cluster.children.pop(name).finish()
-            self.assertEqual(status, 0, log)
+            _, log = self.ends(cluster.children.pop(name))
             checkpoint = self.read_checkpoint(name)
             if checkpoint[1] % SLOW_ROUNDS["sync__inner_steps"] != 0:
                 return checkpoint, log
@@ -134,9 +133,7 @@ class Return(IntegrationTest):
             self.assertGreater(at, round_)
             self.assertEqual(goes_on, at * inner_steps)
         self.end_equal(cluster)
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        cluster.replay()
 
     def test_a_checkpoint_of_another_release_is_refused_until_it_is_moved_away(self):
         cluster = self.cluster()
@@ -145,8 +142,7 @@ class Return(IntegrationTest):
         checkpoint = self.root / "state" / name / "checkpoint"
         with checkpoint.open("r+b") as file:
             file.write(b"LWC1" + struct.pack("<H", 2))
-        status, _, errors = self.start(*cluster.arguments[name]).finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(self.start(*cluster.arguments[name]), 1)
         self.assertIn(f"{checkpoint}: checkpoint: got version 2, wanted 3: another release of Longwave wrote it; "
                       "finish the run with that release, or move the file away", errors)
         checkpoint.rename(self.root / "moved")
@@ -189,8 +185,7 @@ class Return(IntegrationTest):
             for _ in range(3):
                 arguments = list(cluster.arguments[name])
                 arguments[arguments.index("--state-dir") + 1] = state_dir
-                status, _, errors = self.start(*arguments).finish()
-                self.assertEqual(status, 1, errors)
+                _, errors = self.ends(self.start(*arguments), 1)
                 self.assertRegex(errors, r"the residual in its folder accounts for \d+ rounds, wanted the \d+ "
                                  r"that it has taken part in; a folder that was restored from a backup, or "
                                  r"copied, is to be set aside")
@@ -209,9 +204,7 @@ class Return(IntegrationTest):
         cluster.start_again(name)
         cluster.await_members(4)
         self.end_equal(cluster)
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        cluster.replay()
 
     def test_a_folder_lacking_what_nobody_has_reported_is_refused_by_the_shards(self):
         # The coordinator is away while the worker sends the pushes that its folder will lack, so only the shard knows
@@ -261,8 +254,7 @@ class Return(IntegrationTest):
         cluster.start_again(name)
         cluster.await_members(2)
         self.end_equal(cluster)
-        status, output, errors = self.start("longwave", "replay", self.root, "--config", cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        cluster.replay()
 
     def test_a_frozen_worker_stops_nobody_and_ends_equal(self):
         # The frozen worker stays a member: only the grace lets the others go on without it.
@@ -292,21 +284,9 @@ class Return(IntegrationTest):
     def test_a_worker_that_leaves_is_not_waited_for(self):
         cluster = self.cluster()
         cluster.children["worker-3"].process.terminate()
-        status, _, errors = cluster.children.pop("worker-3").finish()
-        self.assertEqual(status, 0, errors)
+        self.ends(cluster.children.pop("worker-3"))
         cluster.await_members(3)
         self.end_equal(cluster)
-
-    def check_restart(self, name):
-        cluster = self.cluster()
-        cluster.kill(name)
-        done = len(cluster.rounds())
-        begin = time.monotonic()
-        cluster.start_again(name)
-        cluster.await_rounds(done + 1)
-        print(f"\n  the next round was there {time.monotonic() - begin:.1f} s after the restart")
-        cluster.await_rounds(done + 10)
-        return self.end_equal(cluster)
 
     def test_everyone_killed_at_the_end_is_compared(self):
         # The coordinator sees only the first rounds. The workers' reports of the others are lost with them.
@@ -323,16 +303,14 @@ class Return(IntegrationTest):
         for name in ("coordinator", *workers):
             cluster.start_again(name)
         for name in workers:
-            status, _, errors = cluster.children.pop(name).finish()
-            self.assertEqual(status, 0, errors)
+            self.ends(cluster.children.pop(name))
         cluster.end()
         last = cluster.rounds()[-1]
         self.assertEqual((last["round"], last["replicas_equal"]), (799, True))
         self.assertLess(len(cluster.rounds()), 400)  # otherwise the coordinator has missed no rounds
         (self.root / "summary.json").write_text(json.dumps(
             {"rounds": last["round"] + 1, "state_hash": last["state_hash"]}), encoding="utf-8")
-        status, output, errors = self.start("longwave", "replay", self.root, "--config", cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        output = cluster.replay()
         self.assertIn("as the run's summary has it", output)
 
     def test_who_is_stopped_before_the_run_begins_registers_again(self):
@@ -350,20 +328,13 @@ class Return(IntegrationTest):
         cluster.await_members(2)
         self.end_equal(cluster)
 
-    def test_a_killed_coordinator_is_started_again(self):
-        self.check_restart("coordinator")
-
-    def test_a_killed_shard_is_started_again(self):
-        self.check_restart("shard-1")
-
 
 class Refused(IntegrationTest):
     def test_nobody_joins_late_where_replicas_are_more_than_merged_updates(self):
         cluster = HandCluster(self, workers=2, run__preset="ddp", run__steps=100_000_000)
         cluster.await_rounds(5)
         cluster.start_worker("late")
-        status, _, errors = cluster.children.pop("late").finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(cluster.children.pop("late"), 1)
         self.assertIn("error: late: got no way to catch up: with sync.update inner or local", errors)
         cluster.await_rounds(len(cluster.rounds()) + 10)  # the other workers go on
         cluster.end()
@@ -384,15 +355,12 @@ class InitialWeights(IntegrationTest):
 
     def test_a_file_that_cannot_be_written_is_named(self):
         file = self.root / "none" / "x.safetensors"
-        status, _, errors = self.start("longwave-worker", "--config", self.write_config(),
-                                       "--write-initial", file).finish()
-        self.assertEqual(status, 1)
-        self.assertIn(str(file), errors)
+        worker = self.start("longwave-worker", "--config", self.write_config(), "--write-initial", file)
+        self.assertIn(str(file), self.closing_sentence(worker))
 
     def test_a_worker_needs_a_name(self):
-        status, _, errors = self.start("longwave-worker", "--config", self.write_config()).finish()
-        self.assertEqual(status, 1)
-        self.assertIn("--name is required", errors)
+        worker = self.start("longwave-worker", "--config", self.write_config())
+        self.assertIn("--name is required", self.closing_sentence(worker))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ class Start(IntegrationTest):
     def initial(self, seed):
         """A file of the weights that a seed gives."""
         file = self.root / f"initial-{seed}.safetensors"
-        status, _, errors = self.start("longwave-worker", "--config", self.write_config("initial.yaml"),
-                                       "--set", f"run.seed={seed}", "--write-initial", file).finish()
-        self.assertEqual(status, 0, errors)
+        self.ends(self.start("longwave-worker", "--config", self.write_config("initial.yaml"),
+                             "--set", f"run.seed={seed}", "--write-initial", file))
         return file
 
     def start_from(self, cluster, name, file):
@@ -37,9 +36,7 @@ class Start(IntegrationTest):
         for shard in range(2):
             kept = list((self.root / "state" / f"shard-{shard}" / "snap").glob("start-*.lwsnap"))
             self.assertTrue(kept, shard)
-        status, output, errors = self.start("longwave", "replay", self.root, "--config",
-                                            cluster.config).finish()
-        self.assertEqual(status, 0, output + errors)
+        output = cluster.replay()
         self.assertRegex(output, r"(?m)^model +after \d+ rounds ")
         compared = int(re.search(r"(?m)^rounds +(\d+) compared", output).group(1))
         self.assertGreaterEqual(compared, len(cluster.rounds()) - 1)
@@ -49,8 +46,7 @@ class Start(IntegrationTest):
         cluster = HandCluster(self, workers=2, started=1, **{**SHORT, "run__steps": 100_000_000})
         cluster.children["worker-0"].await_line("ready ")
         self.start_from(cluster, "worker-1", self.initial(8))
-        status, _, errors = cluster.children.pop("worker-1").finish()
-        self.assertEqual(status, 1, errors)
+        _, errors = self.ends(cluster.children.pop("worker-1"), 1)
         self.assertIn("worker worker-1 begins with other weights than the run: segment 0: got hash",
                       errors)
         # Weights equal to the run's are accepted from any source.
@@ -63,26 +59,22 @@ class Start(IntegrationTest):
         other = self.start("longwave-worker", "--coordinator", cluster.address, "--name", "other",
                            "--run-dir", self.root, "--set", "train.threads=1")
         for child in (cluster.children.pop("worker-0"), other):
-            status, output, errors = child.finish()
-            self.assertEqual(status, 0, output + errors)
+            self.ends(child)
         cluster.end()
         cluster.assert_equal_replicas()
         self.assertTrue(all(record["members"] == 2 for record in cluster.rounds()))
 
     def test_what_a_worker_sets_over_the_runs_configuration_binds_as_in_a_file(self):
         cluster = HandCluster(self, workers=1, shards=1, started=0, **SHORT)
-        status, _, errors = self.start("longwave-worker", "--coordinator", cluster.address, "--name",
-                                       "other", "--set", "sync.rho=0.123").finish()
-        self.assertEqual(status, 1)
-        self.assertIn("sync.rho: got 0.123", errors)
+        other = self.start("longwave-worker", "--coordinator", cluster.address, "--name", "other", "--set", "sync.rho=0.123")
+        self.assertIn("sync.rho: got 0.123", self.closing_sentence(other))
         cluster.end()
 
     def test_a_shard_of_a_members_start_needs_a_folder(self):
         config = self.write_config(run__start="member")
-        status, _, errors = self.start("longwave-server", "--role=shard", "--shard", 0, "--config",
-                                       config, "--listen", "tcp://127.0.0.1:0").finish()
-        self.assertEqual(status, 1)
-        self.assertIn("run.start: member: got no --state-dir", errors)
+        shard = self.start("longwave-server", "--role=shard", "--shard", 0, "--config", config, "--listen",
+                           "tcp://127.0.0.1:0")
+        self.assertIn("run.start: member: got no --state-dir", self.closing_sentence(shard))
 
 
 if __name__ == "__main__":

@@ -63,8 +63,7 @@ class Terminals(IntegrationTest):
         # The kernel's, after the shell's.
         child.await_line("parking")
         child.process.send_signal(signal.SIGHUP)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 129, output + errors)
+        output, errors = self.ends(child, 129)
         # A killed worker would not say so.
         self.assertRegex((self.root / "runs/test/logs/worker-0.log").read_text(encoding="utf-8"),
                          "told to end: keeps a checkpoint of round|stopping: a signal asked for it")
@@ -90,8 +89,7 @@ class Terminals(IntegrationTest):
         cluster.await_rounds(3)
         for name in ("worker-0", "shard-0", "coordinator"):
             cluster.children[name].process.send_signal(signal.SIGHUP)
-            status, _, errors = cluster.children[name].finish()
-            self.assertEqual(status, 0, name + errors)
+            _, errors = self.ends(cluster.children[name])
             if name.startswith("worker"):
                 self.assertRegex(errors, "told to end: keeps a checkpoint of round|stopping: a signal asked for it")
             cluster.start_again(name)
@@ -106,8 +104,7 @@ class Terminals(IntegrationTest):
                               stderr=subprocess.DEVNULL, text=True) as server:
             address = server.stdout.readline().split()[1]
             server.send_signal(signal.SIGHUP)
-            status, output, errors = self.start("longwave", "status", address).finish()
-            self.assertEqual(status, 0, output + errors)
+            self.ends(self.start("longwave", "status", address))
             server.terminate()
             self.assertEqual(server.wait(DEADLINE_S), 0)
 

@@ -69,8 +69,7 @@ class Laptop(Walk):
         self.shell(kill)
         self.assertIn("worker-1", child.await_line("is started again"))
         child.process.send_signal(signal.SIGINT)
-        status, output, errors = child.finish()
-        self.assertEqual(status, 130, output + errors)
+        output, errors = self.ends(child, 130)
         self.assertIn("longwave up --resume runs/second", output + errors)
         self.assertIn("replicas equal", self.shell(resume))
 
@@ -131,8 +130,7 @@ class Machines(Walk):
             home.mkdir()
             workers.append(self.spawn(join, self.box(small, number), TOKEN=one, HOME=home))
         for worker in workers:
-            code, output, errors = worker.finish()
-            self.assertEqual(code, 0, output + errors)
+            self.ends(worker)
         self.assert_finished(small, status)
 
     def test_slurm(self):
@@ -161,8 +159,7 @@ class Machines(Walk):
         self.shell(unpack)
         (self.root / "home/torch/lib/python3.11/site-packages/torch/lib").mkdir(parents=True)
         self.shell("\n".join(line for line in bring_torch.splitlines() if line.startswith("ln ")))
-        code, output, errors = self.spawn(submit, self.box(small, 2), PATH=f"{tools}:{os.environ['PATH']}").finish()
-        self.assertEqual(code, 0, output + errors)
+        self.ends(self.spawn(submit, self.box(small, 2), PATH=f"{tools}:{os.environ['PATH']}"))
         self.assert_finished(small, others[-1])
 
 

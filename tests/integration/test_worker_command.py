@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from harness import BIN, DEADLINE_S, IntegrationTest, processes_mentioning
+from harness import BIN, DEADLINE_S, IntegrationTest
 
 
 class WorkerCommand(IntegrationTest):
@@ -31,8 +31,7 @@ class WorkerCommand(IntegrationTest):
         for number in range(2):
             log = (done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8")
             self.assertIn(f"I am worker-{number} of 2\n", log)
-        status, output, errors = self.start("longwave", "replay", done.folder).finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(self.start("longwave", "replay", done.folder))
 
     def test_the_targets_for_prometheus_are_there_until_the_end(self):
         run = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", "--plain", run__steps=1_000_000)
@@ -60,37 +59,23 @@ class WorkerCommand(IntegrationTest):
                   if line.startswith("theta ")}
         self.assertEqual(len(states), 1, states)
         # The coordinator's record has names and shapes of such a model.
-        status, output, errors = self.start("longwave", "replay", done.folder, "--weights",
-                                            self.root / "again.safetensors").finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(self.start("longwave", "replay", done.folder, "--weights", self.root / "again.safetensors"))
         self.assertIn(b'"weights"', (self.root / "again.safetensors").read_bytes()[:400])
         (done.folder / "state/coordinator/coordinator.lwlog").unlink()
-        status, output, errors = self.start("longwave", "replay", done.folder).finish()
-        self.assertEqual(status, 1, output)
+        _, errors = self.ends(self.start("longwave", "replay", done.folder), 1)
         self.assertIn("the model is the workers' (model.kind: external)", errors)
 
     def test_a_killed_command_is_started_again_and_goes_on(self):
         child = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", run__steps=4000,
                               sync__inner_steps=2)
         child.await_line("round ")
-        os.kill(self.worker_process("worker-1"), signal.SIGKILL)
+        os.kill(self.processes_of("--name", "worker-1")[0], signal.SIGKILL)
         child.await_line("worker-1 was killed by signal 9 (Killed) and is started again")
-        status, output, errors = child.finish()
-        self.assertEqual(status, 0, output + errors)
+        self.ends(child)
         log = (self.root / "runs/test/logs/worker-1.log").read_text(encoding="utf-8")
         self.assertEqual(log.count("I am worker-1 of 2\n"), 2)
         self.assert_nothing_left()
-        status, output, errors = self.start("longwave", "replay", self.root / "runs/test").finish()
-        self.assertEqual(status, 0, output + errors)
-
-    def worker_process(self, name):
-        """The one that was last given this name."""
-        for pid in processes_mentioning(str(self.root)):
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().decode().split("\0")
-            if "--name" in words and words[words.index("--name") + 1] == name and "up" not in words:
-                return pid
-        raise AssertionError(f"nobody runs as {name}")
+        self.ends(self.start("longwave", "replay", self.root / "runs/test"))
 
     def test_one_that_fails_ends_the_run_with_what_its_traceback_closes_with(self):
         fails = ("[ $LONGWAVE_NAME = worker-0 ] || { echo 'Traceback (most recent call last):' >&2; "

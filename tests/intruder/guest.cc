@@ -22,10 +22,7 @@ std::optional<Guest> Admit(SecuredRun* run, const std::string& name) {
   const std::string folder = run->NewFolder();
   absl::StatusOr<JoinedRun> joined;
   Answer([&] {
-    const auto token =
-        run->as_operator().CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"});
-    joined = token.ok() ? JoinRun(run->address(), token->token, WorkerIdentity(name), folder)
-                        : token.status();
+    joined = JoinRun(run->address(), run->NewToken(), WorkerIdentity(name), folder);
     return joined.status();
   }).IgnoreError();
   auto config = ParseConfig(joined.ok() ? joined->configuration : "", "joined.yaml");

@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,11 +20,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/descriptor.h"
-#include "common/link/link.h"
-#include "common/rpc/join.h"
 #include "common/wire/frame.h"
-#include "common/wire/payload.h"
-#include "tests/intruder/guest.h"
+#include "tests/intruder/member.h"
 #include "tests/intruder/secured_run.h"
 #include "tests/support/tcp_client.h"
 
@@ -96,142 +91,8 @@ class Relay {
   std::thread thread_;
 };
 
-// A member of the run with a certificate, a key and a place, that this test speaks for.
-class Member {
- public:
-  static std::unique_ptr<Member> Join(SecuredRun* run, const std::string& name) {
-    auto guest = Admit(run, name);
-    if (!guest.has_value()) return nullptr;
-    auto member = std::make_unique<Member>(run, *std::move(guest));
-    absl::StatusOr<uint32_t> index;
-    Answer([&] {
-      index = member->client_->Register(member->guest_.Registration(1));
-      return index.status();
-    }).IgnoreError();
-    if (!index.ok()) {
-      ADD_FAILURE() << index.status();
-      return nullptr;
-    }
-    member->heartbeat_ = {.worker = *index, .incarnation = 1};
-    EXPECT_TRUE(member->BeatUntil([](const auto& reply) { return reply.membership.has_value(); }));
-    return member;
-  }
-  Member(SecuredRun* run, Guest guest)
-      : run_(run), guest_(std::move(guest)), client_(run->As(guest_.folder)) {}
-  ~Member() {
-    heartbeat_.leaving = true;
-    client_->Heartbeat(heartbeat_).IgnoreError();
-  }
-
-  // Registers as another process of the guest, with that key.
-  absl::Status RegisterWithKey(const std::string& data_key) {
-    RegisterWorker request = guest_.Registration(2);
-    request.data_key = data_key;
-    return client_->Register(request).status();
-  }
-  const std::string& data_key() const { return guest_.keys.public_key; }
-  CoordinatorClient& client() { return *client_; }
-
-  template <typename Done>
-  bool BeatUntil(const Done& done) {
-    return Eventually("an answer to a heartbeat", [&] {
-      const auto reply = client_->Heartbeat(heartbeat_);
-      if (absl::IsUnavailable(reply.status())) return false;
-      EXPECT_TRUE(reply.ok()) << reply.status();
-      if (!reply.ok()) return true;
-      run_word_ = reply->run;
-      if (reply->membership.has_value()) {
-        heartbeat_.known_epoch = reply->membership->epoch;
-        for (const auto& one : reply->membership->members) {
-          if (one.worker == heartbeat_.worker) first_round_ = one.first_round;
-          EXPECT_EQ(one.data_key, "") << "that of " << one.name;
-        }
-      }
-      return done(*reply);
-    });
-  }
-
-  // Takes part from some round on.
-  uint32_t BecomeActive() {
-    heartbeat_.ready_round = 0;
-    EXPECT_TRUE(BeatUntil([this](const auto&) { return first_round_ != kRoundNever; }));
-    return first_round_;
-  }
-
-  std::unique_ptr<Dealer> Dial(const std::string& endpoint) {
-    auto dealer = Dealer::Connect(endpoint, {.keys = guest_.keys});
-    EXPECT_TRUE(dealer.ok()) << dealer.status();
-    return *std::move(dealer);
-  }
-  std::unique_ptr<Dealer> Dial() { return Dial(run_->DataEndpoint(0)); }
-
-  template <typename T>
-  T Header() const {
-    T header{.run = run_word_};
-    header.worker = heartbeat_.worker;
-    if constexpr (requires { header.epoch; }) header.epoch = heartbeat_.known_epoch;
-    if constexpr (requires { header.weight; }) header.weight = 100;
-    return header;
-  }
-
-  // Segment 0 of a contribution that is `value` everywhere, in the run's own form (fp32); or in its
-  // last coefficient alone.
-  Buffer Payload(float value, bool in_one = false) const {
-    const auto form = PayloadLayout::Create(guest_.config.sync.up, guest_.layout.TileSizes(0));
-    EXPECT_TRUE(form.ok()) << form.status();
-    std::vector<std::byte> bytes(form->bytes());
-    BeginPayload(*form, bytes);
-    // The payload's head stays; fp32 values follow to its end.
-    const size_t count = in_one ? 1 : PayloadValues();
-    for (size_t i = 0; i < count; ++i)
-      std::memcpy(bytes.data() + bytes.size() - (i + 1) * sizeof value, &value, sizeof value);
-    return Buffer(std::move(bytes));
-  }
-  size_t PayloadValues() const {
-    size_t count = 0;
-    for (const uint32_t size : guest_.layout.TileSizes(0)) count += size;
-    return count;
-  }
-
-  // The fate of a push to the open round: the other members go on without this one.
-  Outcome Push(Dealer& dealer, PushFrame* push, const Buffer& payload) const {
-    Outcome outcome = Outcome::kNone;
-    EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
-      EXPECT_TRUE(dealer.Send(*push, payload).ok());
-      auto answer = dealer.Receive(kPatience);
-      // Each push has one answer; other frames in between are merged updates.
-      while (answer.ok() && answer->has_value() &&
-             !std::holds_alternative<AnswerFrame>((*answer)->header))
-        answer = dealer.Receive(kPatience);
-      if (!answer.ok() || !answer->has_value()) return true;
-      const auto& header = std::get<AnswerFrame>((*answer)->header);
-      outcome = header.outcome;
-      if (outcome != Outcome::kLate && outcome != Outcome::kNotMember) return true;
-      push->round = header.open_round;
-      return false;
-    }));
-    return outcome;
-  }
-
-  uint32_t worker() const { return heartbeat_.worker; }
-
- private:
-  SecuredRun* const run_;
-  const Guest guest_;
-  const std::unique_ptr<CoordinatorClient> client_;
-  WorkerHeartbeat heartbeat_;
-  uint64_t run_word_ = 0;
-  uint32_t first_round_ = kRoundNever;
-};
-
-class DataIntruder : public ::testing::Test {
+class DataIntruder : public InRun {
  protected:
-  void SetUp() override {
-    run_ = SecuredRun::Get();
-    ASSERT_NE(run_, nullptr) << "there is no run to intrude into";
-    ASSERT_TRUE(run_->Running()) << "the run has ended";
-  }
-
   // A shard's count for a reason, and how much it has logged.
   struct Mark {
     std::string reason;
@@ -295,18 +156,10 @@ class DataIntruder : public ::testing::Test {
     EXPECT_FALSE(Answer([&] {
                    return run_->As(run_->credentials("worker-0"))->StopRun("by a worker");
                  }).ok());
-    const std::string token =
-        run_->as_operator()
-            .CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"})
-            .value_or(NewToken())
-            .token;
+    const std::string token = run_->NewToken();
     const std::string folder = run_->NewFolder(), name = run_->NewName("outcast");
-    const auto join = [&](const std::string& who, const std::string& where) {
-      return Answer(
-          [&] { return JoinRun(run_->address(), token, WorkerIdentity(who), where).status(); });
-    };
-    ASSERT_TRUE(join(name, folder).ok());
-    EXPECT_FALSE(join("late", run_->NewFolder()).ok());
+    ASSERT_TRUE(run_->Join(token, name, folder).ok());
+    EXPECT_FALSE(run_->Join(token, "late").ok());
     // By the shard too, once it has heard of it.
     const auto shard = run_->ShardAs(0, folder);
     ASSERT_TRUE(run_->as_operator().Expel(name, false).ok());
@@ -316,7 +169,7 @@ class DataIntruder : public ::testing::Test {
 
     ConnectWithAStrangersKey();
     EndConnection(ZmtpGreeting("NULL"));
-    const auto member = Member::Join(run_, run_->NewName("liar"));
+    const auto member = GuestMember::Join(run_, run_->NewName("liar"));
     ASSERT_NE(member, nullptr);
     const auto dealer = member->Dial();
     auto lie = member->Header<HelloFrame>();
@@ -327,19 +180,6 @@ class DataIntruder : public ::testing::Test {
              run_->ShardRefusals(0, "data_worker") > 0;
     }));
   }
-
-  // The run has gone on since, and its replicas are equal.
-  void ExpectTheRunGoesOn() {
-    const uint64_t rounds = run_->Status().record_count;
-    EXPECT_TRUE(
-        Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
-    const RunStatus status = run_->Status();
-    EXPECT_EQ(status.phase, RunPhase::kTraining);
-    EXPECT_TRUE(status.replicas_equal) << status.inequality;
-    EXPECT_TRUE(run_->Running());
-  }
-
-  SecuredRun* run_ = nullptr;
 };
 
 TEST_F(DataIntruder, WithAStrangersKeyIsNotLetIn) {
@@ -364,15 +204,9 @@ TEST_F(DataIntruder, InPlainTextIsNotLetIn) {
 }
 
 TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
-  const auto member = Member::Join(run_, run_->NewName("liar"));
+  const auto member = GuestMember::Join(run_, run_->NewName("liar"));
   ASSERT_NE(member, nullptr);
-  const auto dealer = member->Dial();
-  // The member's own hello has an answer.
-  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
-  const auto answer = dealer->Receive(kPatience);
-  ASSERT_TRUE(answer.ok() && answer->has_value());
-  EXPECT_EQ(std::get<WelcomeFrame>((*answer)->header).outcome, Outcome::kAccepted);
-
+  const auto dealer = member->DialAndGreet();
   const Mark before = Now("data_worker");
   auto lie = member->Header<PushFrame>();
   lie.worker = member->worker() == 0 ? 1 : 0;
@@ -385,8 +219,8 @@ TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
 }
 
 TEST_F(DataIntruder, AMemberLearnsNobodysKeyAndTakesNobodysPlaceWithIt) {
-  const auto owner = Member::Join(run_, run_->NewName("owner"));
-  const auto thief = Member::Join(run_, run_->NewName("thief"));
+  const auto owner = GuestMember::Join(run_, run_->NewName("owner"));
+  const auto thief = GuestMember::Join(run_, run_->NewName("thief"));
   ASSERT_TRUE(owner != nullptr && thief != nullptr);
   const auto status = thief->client().GetStatus(0);
   ASSERT_TRUE(status.ok()) << status.status();
@@ -394,21 +228,14 @@ TEST_F(DataIntruder, AMemberLearnsNobodysKeyAndTakesNobodysPlaceWithIt) {
     EXPECT_EQ(member.member.data_key, "") << member.member.name;
   const absl::Status refused = thief->RegisterWithKey(owner->data_key());
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-  // The owner's connection is its own as before.
-  const auto dealer = owner->Dial();
-  ASSERT_TRUE(dealer->Send(owner->Header<HelloFrame>(), Buffer()).ok());
-  const auto answer = dealer->Receive(kPatience);
-  EXPECT_TRUE(answer.ok() && answer->has_value());
+  owner->DialAndGreet();  // as before
 }
 
 TEST_F(DataIntruder, AnExpelledMembersOpenConnectionIsWorthNothing) {
   const std::string name = run_->NewName("outlaw");
-  const auto member = Member::Join(run_, name);
+  const auto member = GuestMember::Join(run_, name);
   ASSERT_NE(member, nullptr);
-  const auto dealer = member->Dial();
-  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
-  const auto answer = dealer->Receive(kPatience);
-  ASSERT_TRUE(answer.ok() && answer->has_value());
+  const auto dealer = member->DialAndGreet();
   const Mark before = Now("data_worker");
   ASSERT_TRUE(run_->as_operator().Expel(name, false).ok());
   const auto attack = [&] { dealer->Send(member->Header<HelloFrame>(), Buffer()).IgnoreError(); };
@@ -420,7 +247,7 @@ TEST_F(DataIntruder, AnExpelledMembersOpenConnectionIsWorthNothing) {
 }
 
 TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
-  const auto member = Member::Join(run_, run_->NewName("poisoner"));
+  const auto member = GuestMember::Join(run_, run_->NewName("poisoner"));
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
   auto push = member->Header<PushFrame>();
@@ -445,7 +272,7 @@ TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
 
 // A member with a valid certificate and values that are numbers: the honest train on.
 TEST_F(DataIntruder, APoisonedUpdateHarmsNobodyAndItsSenderIsNamed) {
-  const auto member = Member::Join(run_, run_->NewName("poisoner"));
+  const auto member = GuestMember::Join(run_, run_->NewName("poisoner"));
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
   const std::string who = absl::StrCat("worker ", member->worker(), ", round ");
@@ -487,7 +314,7 @@ TEST_F(DataIntruder, APoisonedUpdateHarmsNobodyAndItsSenderIsNamed) {
 }
 
 TEST_F(DataIntruder, FramesThatAreNoneAreCounted) {
-  const auto member = Member::Join(run_, run_->NewName("babbler"));
+  const auto member = GuestMember::Join(run_, run_->NewName("babbler"));
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
   const Mark before = Now("data_frame");
@@ -511,14 +338,12 @@ TEST_F(DataIntruder, HugeLengthsAndForgedHellosEndTheirConnection) {
 }
 
 TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
-  const auto member = Member::Join(run_, run_->NewName("recorded"));
+  const auto member = GuestMember::Join(run_, run_->NewName("recorded"));
   ASSERT_NE(member, nullptr);
   const std::string endpoint = run_->DataEndpoint(1);
   Relay relay(endpoint);
-  const auto dealer = member->Dial(relay.endpoint() + endpoint.substr(endpoint.find('?')));
-  ASSERT_TRUE(dealer->Send(member->Header<HelloFrame>(), Buffer()).ok());
-  const auto answer = dealer->Receive(kPatience);
-  ASSERT_TRUE(answer.ok() && answer->has_value()) << "through the relay all is well";
+  // Through the relay all is well.
+  const auto dealer = member->DialAndGreet(relay.endpoint() + endpoint.substr(endpoint.find('?')));
   const std::string recorded = relay.Recorded();
   ASSERT_GT(recorded.size(), 64u + 200u);
   const Mark before = Now("data_connection", 1);

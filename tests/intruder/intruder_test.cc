@@ -27,14 +27,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Intruder : public ::testing::Test {
+class Intruder : public InRun {
  protected:
-  void SetUp() override {
-    run_ = SecuredRun::Get();
-    ASSERT_NE(run_, nullptr) << "there is no run to intrude into";
-    ASSERT_TRUE(run_->Running()) << "the run has ended";
-  }
-
   // `attack` is refused with `code` and a sentence; that is counted for its reason and stands in
   // the coordinator's log. What was said of this address a moment ago is said again only when its
   // reason's count has doubled, so that the attack may have to be repeated until then.
@@ -56,20 +50,6 @@ class Intruder : public ::testing::Test {
           return false;
         }));
   }
-
-  std::string MustCreateToken(const TokenWish& wish) {
-    const auto token = run_->as_operator().CreateToken(wish);
-    EXPECT_TRUE(token.ok()) << token.status();
-    return token.ok() ? token->token : "";
-  }
-
-  absl::Status Join(const std::string& token, const std::string& name) {
-    const std::string folder = run_->NewFolder();
-    return Answer(
-        [&] { return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status(); });
-  }
-
-  SecuredRun* run_ = nullptr;
 };
 
 constexpr absl::Duration kHour = absl::Hours(1);
@@ -127,57 +107,55 @@ TEST_F(Intruder, AWorkerRegistersInNobodyElsesName) {
 }
 
 TEST_F(Intruder, AForgedTokenLetsNobodyIn) {
-  const std::string real = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
+  const std::string real = run_->NewToken();
   auto token = ParseToken(real);
   ASSERT_TRUE(token.ok());
   token->secret = std::string(Token::kSecretChars, 'a');
   ExpectRefused(absl::StatusCode::kPermissionDenied, "token", "not one of this run's",
-                [&] { return Join(FormatToken(*token), "forger"); });
-  EXPECT_EQ(Join("no token at all", "nobody").code(), absl::StatusCode::kInvalidArgument);
+                [&] { return run_->Join(FormatToken(*token), "forger"); });
+  EXPECT_EQ(run_->Join("no token at all", "nobody").code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(Intruder, ATokenOfAnotherRunIsNotShownToThisOne) {
   Token token{.id = std::string(Token::kIdChars, 'a'),
               .secret = std::string(Token::kSecretChars, 'b')};
-  const absl::Status status = Join(FormatToken(token), "lost");
+  const absl::Status status = run_->Join(FormatToken(token), "lost");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("was not shown"));
 }
 
 TEST_F(Intruder, AUsedTokenLetsNobodyElseIn) {
-  const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
-  ASSERT_TRUE(Join(token, run_->NewName("invited")).ok());
+  const std::string token = run_->NewToken();
+  ASSERT_TRUE(run_->Join(token, run_->NewName("invited")).ok());
   ExpectRefused(absl::StatusCode::kPermissionDenied, "token", "was used 1 of 1",
-                [&] { return Join(token, "uninvited"); });
+                [&] { return run_->Join(token, "uninvited"); });
 }
 
 TEST_F(Intruder, AnExpiredOrRevokedTokenLetsNobodyIn) {
   const std::string brief =
-      MustCreateToken({.life = absl::Nanoseconds(1), .uses = 1, .subject = "worker/"});
+      run_->NewToken({.life = absl::Nanoseconds(1), .uses = 1, .subject = "worker/"});
   ExpectRefused(absl::StatusCode::kPermissionDenied, "token", "it expired",
-                [&] { return Join(brief, "late"); });
-  const std::string revoked = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
+                [&] { return run_->Join(brief, "late"); });
+  const std::string revoked = run_->NewToken();
   ASSERT_TRUE(run_->as_operator().RevokeToken(ParseToken(revoked)->id).ok());
   ExpectRefused(absl::StatusCode::kPermissionDenied, "token", "was revoked",
-                [&] { return Join(revoked, "unwanted"); });
+                [&] { return run_->Join(revoked, "unwanted"); });
 }
 
 TEST_F(Intruder, ATokenTakesNobodysName) {
-  const std::string token = MustCreateToken({.life = kHour, .uses = 3, .subject = "worker/"});
+  const std::string token = run_->NewToken({.life = kHour, .uses = 3, .subject = "worker/"});
   const std::string name = run_->NewName("first-come");
-  ASSERT_TRUE(Join(token, name).ok());
+  ASSERT_TRUE(run_->Join(token, name).ok());
   ExpectRefused(absl::StatusCode::kAlreadyExists, "token", "the name is another's",
-                [&] { return Join(token, name); });
+                [&] { return run_->Join(token, name); });
   ExpectRefused(absl::StatusCode::kAlreadyExists, "token", "the name is another's",
-                [&] { return Join(token, "worker-0"); });
+                [&] { return run_->Join(token, "worker-0"); });
 }
 
 TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
   const std::string folder = run_->NewFolder(), name = run_->NewName("traitor");
-  const std::string token = MustCreateToken({.life = kHour, .uses = 2, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] {
-                return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
-              }).ok());
+  const std::string token = run_->NewToken({.life = kHour, .uses = 2, .subject = "worker/"});
+  ASSERT_TRUE(run_->Join(token, name, folder).ok());
   const auto client = run_->As(folder);
   ASSERT_TRUE(Answer([&] { return client->GetStatus(0).status(); }).ok())
       << "a member sees the status";
@@ -185,15 +163,13 @@ TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
   ExpectRefused(absl::StatusCode::kPermissionDenied, "expelled", "was expelled",
                 [&] { return client->GetStatus(0).status(); });
   EXPECT_EQ(client->RenewCertificate({}).status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(Join(token, name).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(run_->Join(token, name).code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
   const std::string folder = run_->NewFolder(), name = run_->NewName("spy");
-  const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] {
-                return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
-              }).ok());
+  const std::string token = run_->NewToken();
+  ASSERT_TRUE(run_->Join(token, name, folder).ok());
   const auto client = run_->ShardAs(0, folder);
   ASSERT_TRUE(Answer([&] { return client->GetStatus().status(); }).ok())
       << "a member sees the status";
@@ -225,10 +201,8 @@ TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
     return run_->ShardRefusals(0, "wrong_name") > wrong;
   }));
   const std::string again = run_->NewFolder();
-  const std::string fresh = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
-  ASSERT_TRUE(Answer([&] {
-                return JoinRun(run_->address(), fresh, WorkerIdentity(name), again).status();
-              }).ok());
+  const std::string fresh = run_->NewToken();
+  ASSERT_TRUE(run_->Join(fresh, name, again).ok());
   const auto newcomer = run_->ShardAs(0, again);
   EXPECT_TRUE(Eventually("it may again", [&] { return newcomer->GetStatus().ok(); }));
   EXPECT_FALSE(client->GetStatus().ok()) << "with its former key it may not";
@@ -239,10 +213,8 @@ TEST_F(Intruder, AShardRefusesWhoseNameWasGivenToAnotherKey) {
   const std::string name = run_->NewName("lost-machine");
   for (const auto& [subject, folder] :
        {std::pair{std::string("worker/"), before}, std::pair{"worker/" + name, after}}) {
-    const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = subject});
-    const absl::Status joined = Answer([&, &folder = folder] {
-      return JoinRun(run_->address(), token, WorkerIdentity(name), folder).status();
-    });
+    const absl::Status joined =
+        run_->Join(run_->NewToken({.life = kHour, .uses = 1, .subject = subject}), name, folder);
     ASSERT_TRUE(joined.ok()) << joined;
   }
   const auto lost = run_->ShardAs(0, before), found = run_->ShardAs(0, after);
@@ -325,7 +297,6 @@ TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) 
   std::vector<size_t> logs;
   logs.reserve(processes.size());
   for (const std::string& process : processes) logs.push_back(run_->LogOf(process).size());
-  const uint64_t rounds = run_->Status().record_count;
   ASSERT_TRUE(WriteFile(file, (*other)->certificate(), kPublicFile).ok());
   for (size_t i = 0; i < processes.size(); ++i) {
     EXPECT_TRUE(Eventually(processes[i] + " says so", [&] {
@@ -335,10 +306,7 @@ TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) 
     }));
   }
   ASSERT_TRUE(WriteFile(file, *own, kPublicFile).ok());
-  EXPECT_TRUE(
-      Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
-  EXPECT_EQ(run_->Status().phase, RunPhase::kTraining);
-  EXPECT_TRUE(run_->Running());
+  ExpectTheRunGoesOn();
 }
 
 TEST_F(Intruder, ACertificateIsExchangedWithoutARestart) {

@@ -73,67 +73,33 @@ void SetValue(Message* message, const FieldDescriptor* field, int index, Rng& rn
 }  // namespace
 
 uint32_t Odd32(Rng& rng, const Beliefs& beliefs) {
-  constexpr uint32_t kMax = std::numeric_limits<uint32_t>::max();
-  const std::vector<uint32_t> choices = {0,
-                                         1,
-                                         2,
-                                         3,
-                                         0x7fffffff,
-                                         0x80000000,
-                                         kMax - 1,
-                                         kMax,
-                                         beliefs.worker,
-                                         beliefs.worker + 1,
-                                         static_cast<uint32_t>(rng.Below(6)),
-                                         beliefs.epoch,
-                                         beliefs.epoch + 1,
-                                         beliefs.epoch - 1,
-                                         beliefs.round,
-                                         beliefs.round + 1,
-                                         beliefs.round + 2,
-                                         beliefs.round - 1,
-                                         beliefs.round - 2,
-                                         beliefs.round + 16,
-                                         beliefs.round + 1000,
-                                         static_cast<uint32_t>(rng.Next())};
-  return OneOf(rng, choices);
+  static const std::vector<uint32_t> kEdges = {0, 1, 2, 3, 0x7fffffff, 0x80000000, ~1u, ~0u};
+  // The last two go back by two and by one.
+  static const std::vector<uint32_t> kApart = {0, 1, 2, 16, 1000, ~1u, ~0u};
+  if (OneIn(rng, 10)) return static_cast<uint32_t>(OneIn(rng, 2) ? rng.Next() : rng.Below(6));
+  if (OneIn(rng, 3)) return OneOf(rng, kEdges);
+  const std::vector<uint32_t> near = {beliefs.worker, beliefs.epoch, beliefs.round, beliefs.round};
+  return OneOf(rng, near) + OneOf(rng, kApart);
 }
 
 uint64_t Odd64(Rng& rng, const Beliefs& beliefs) {
-  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-  const std::vector<uint64_t> choices = {0,
-                                         1,
-                                         100,
-                                         uint64_t{1} << 32,
-                                         (uint64_t{1} << 32) + 1,
-                                         uint64_t{1} << 40,
-                                         kMax >> 1,
-                                         (kMax >> 1) + 1,
-                                         kMax,
-                                         beliefs.incarnation,
-                                         beliefs.run,
-                                         beliefs.round,
-                                         rng.Next()};
-  return OneOf(rng, choices);
+  constexpr uint64_t kOne = 1;
+  static const std::vector<uint64_t> kEdges = {
+      0, 1, 100, kOne << 32, kOne << 40, kOne << 63, ~uint64_t{0} >> 1, ~uint64_t{0}};
+  if (OneIn(rng, 10)) return rng.Next();
+  if (!OneIn(rng, 3)) return OneOf(rng, kEdges) + rng.Below(2);
+  const std::vector<uint64_t> known = {beliefs.incarnation, beliefs.run, beliefs.round};
+  return OneOf(rng, known);
 }
 
 double OddDouble(Rng& rng) {
   using Limits = std::numeric_limits<double>;
-  const std::vector<double> choices = {0.0,
-                                       -0.0,
-                                       -1.0,
-                                       3.0,
-                                       1e-300,
-                                       1e30,
-                                       3e38,
-                                       1e300,
-                                       Limits::max(),
-                                       Limits::denorm_min(),
-                                       Limits::infinity(),
-                                       -Limits::infinity(),
-                                       Limits::quiet_NaN(),
-                                       rng.Uniform()};
-  return OneOf(rng, choices);
+  constexpr double kInfinity = Limits::infinity(), kNan = Limits::quiet_NaN();
+  static const std::vector<double> kEdges = {
+      0.0,       -0.0,       -1.0,  3.0,           1e-300,
+      1e30,      3e38,       1e300, Limits::max(), Limits::denorm_min(),
+      kInfinity, -kInfinity, kNan};
+  return OneIn(rng, 14) ? rng.Uniform() : OneOf(rng, kEdges);
 }
 
 std::string OddText(Rng& rng) {

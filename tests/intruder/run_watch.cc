@@ -154,9 +154,7 @@ void RunWatch::LookAtPages() {
   const std::string status = OutputOf({"status", run_->address(), "--security", operator_folder});
   ExpectFit("longwave status", status);
   for (const auto& [pid, child] : children_) {
-    std::string page = run_->PageOf(child.name);
-    page.erase(std::remove(page.begin(), page.end(), '\r'), page.end());  // of HTTP's head
-    ExpectFit("the page of " + child.name, page);
+    ExpectFit("the page of " + child.name, run_->PageOf(child.name));
   }
 }
 

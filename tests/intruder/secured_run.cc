@@ -15,10 +15,11 @@
 #include "absl/strings/string_view.h"
 #include "common/base/new_file.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/join.h"
 #include "common/rpc/tls.h"
 #include "common/security/credentials.h"
 #include "longwave/v1/coordinator.grpc.pb.h"
-#include "tests/support/tcp_client.h"
+#include "tests/support/http_get.h"
 
 namespace longwave {
 namespace {
@@ -155,6 +156,18 @@ std::string SecuredRun::Forge(const Authority& authority, const Identity& identi
   return folder;
 }
 
+std::string SecuredRun::NewToken(const TokenWish& wish) {
+  const auto token = operator_->CreateToken(wish);
+  EXPECT_TRUE(token.ok()) << token.status();
+  return token.ok() ? token->token : "";
+}
+
+absl::Status SecuredRun::Join(const std::string& token, const std::string& name,
+                              const std::string& folder) {
+  const std::string where = folder.empty() ? NewFolder() : folder;
+  return Answer([&] { return JoinRun(address_, token, WorkerIdentity(name), where).status(); });
+}
+
 RunStatus SecuredRun::Status() {
   absl::StatusOr<RunStatus> status;
   Answer([&] {
@@ -232,14 +245,7 @@ std::string SecuredRun::PageOf(const std::string& process) const {
   std::string page;
   for (const auto& target : targets) {
     if (target["labels"]["process"] != process) continue;
-    const int fd = ConnectTo(target["targets"][0]);
-    if (fd < 0) continue;
-    constexpr char kQuestion[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    EXPECT_EQ(write(fd, kQuestion, sizeof kQuestion - 1), ssize_t{sizeof kQuestion - 1});
-    char bytes[4096];
-    for (ssize_t size; (size = read(fd, bytes, sizeof bytes)) > 0;)
-      page.append(bytes, static_cast<size_t>(size));
-    close(fd);
+    page = Request(target["targets"][0], "GET", "/metrics").body;
   }
   return page;
 }

@@ -83,6 +83,12 @@ class SecuredRun {
     return CoordinatorClient::Connect(address_, absl::Seconds(20), folder);
   }
   std::unique_ptr<ShardClient> ShardAs(uint32_t shard, const std::string& folder);
+  // A token of the operator's; empty, with a failure noted: none.
+  std::string NewToken(const TokenWish& wish = {
+                           .life = absl::Hours(1), .uses = 1, .subject = "worker/"});
+  // As whoever holds the token, with credentials in a new folder or that one.
+  absl::Status Join(const std::string& token, const std::string& name,
+                    const std::string& folder = "");
   RunStatus Status();
   ShardReport ShardStatus(uint32_t shard);
   std::string DataEndpoint(uint32_t shard);  // with its key
@@ -93,7 +99,7 @@ class SecuredRun {
   // Whether the log has a line with all of `parts`, after its first so many bytes.
   bool Logged(const std::string& process, size_t after,
               const std::vector<std::string>& parts) const;
-  // A process's metrics page; empty: none.
+  // A process's page of metrics; empty: none.
   std::string PageOf(const std::string& process) const;
   // A series on that page, by the value of one of its labels ("": any); nothing: absent.
   std::optional<double> MetricOf(const std::string& process, const std::string& series,
@@ -114,6 +120,29 @@ class SecuredRun {
   std::unique_ptr<CoordinatorClient> operator_;
   int folders_ = 0;
   int names_ = 0;
+};
+
+// Tests on the run that they share.
+class InRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    run_ = SecuredRun::Get();
+    ASSERT_NE(run_, nullptr) << "there is no run to intrude into";
+    ASSERT_TRUE(run_->Running()) << "the run has ended";
+  }
+
+  // The run has gone on since, and its replicas are equal.
+  void ExpectTheRunGoesOn() {
+    const uint64_t rounds = run_->Status().record_count;
+    EXPECT_TRUE(
+        Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
+    const RunStatus status = run_->Status();
+    EXPECT_EQ(status.phase, RunPhase::kTraining);
+    EXPECT_TRUE(status.replicas_equal) << status.inequality;
+    EXPECT_TRUE(run_->Running());
+  }
+
+  SecuredRun* run_ = nullptr;
 };
 
 }  // namespace longwave

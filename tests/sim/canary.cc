@@ -34,11 +34,4 @@ std::string_view Name(Canary canary) {
   return EnumName(canary, kNames);
 }
 
-std::optional<Canary> CanaryNamed(std::string_view name) {
-  for (size_t i = 0; i < kCanaryCount; ++i) {
-    if (Name(static_cast<Canary>(i)) == name) return static_cast<Canary>(i);
-  }
-  return std::nullopt;
-}
-
 }  // namespace longwave::sim

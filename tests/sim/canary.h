@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace longwave::sim {
@@ -39,7 +38,6 @@ enum class Canary : uint8_t {
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);
 
 std::string_view Name(Canary canary);  // "none", "unsynced-log", …
-std::optional<Canary> CanaryNamed(std::string_view name);
 
 }  // namespace longwave::sim
 

@@ -1,17 +1,18 @@
 // longwave-sim: whole runs in one thread, drawn from seeds.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tests/sim/canary.h"
 #include "tests/sim/probes.h"
@@ -67,14 +68,9 @@ int Run(Command command) {
                command.last_seed);
   command.options.faults = !command.calm;
   const auto begin = std::chrono::steady_clock::now();
-  Probes probes;
+  WorldResult all;
   uint64_t seeds = 0;
   uint64_t violations = 0;
-  uint64_t events = 0;
-  uint64_t merged = 0;
-  uint64_t unknown = 0;
-  uint64_t lost = 0;
-  double simulated = 0;
   for (uint64_t seed = command.first_seed; seed <= command.last_seed; ++seed) {
     command.options.seed = seed;
     const WorldSettings settings = DrawSettings(command.options);
@@ -89,12 +85,12 @@ int Run(Command command) {
       }
     }
     ++seeds;
-    events += result.events;
-    merged += result.pushes_merged;
-    unknown += result.unknown_fates;
-    lost += result.pushes_lost;
-    simulated += result.seconds;
-    probes.Add(result.probes);
+    all.events += result.events;
+    all.pushes_merged += result.pushes_merged;
+    all.unknown_fates += result.unknown_fates;
+    all.pushes_lost += result.pushes_lost;
+    all.seconds += result.seconds;
+    all.probes.Add(result.probes);
     if (command.first_seed == command.last_seed) PrintOne(settings, result);
     if (result.violation.empty()) continue;
     PrintViolation(command, settings, result);
@@ -104,16 +100,17 @@ int Run(Command command) {
   if (seeds > 1) {
     for (size_t i = 0; i < kProbeCount; ++i) {
       const auto probe = static_cast<Probe>(i);
-      absl::PrintF("%10d  %s\n", probes.count(probe), Name(probe));
+      absl::PrintF("%10d  %s\n", all.probes.count(probe), Name(probe));
     }
-    for (const Probe probe : probes.Missed()) absl::PrintF("never reached: %s\n", Name(probe));
+    for (const Probe probe : all.probes.Missed()) absl::PrintF("never reached: %s\n", Name(probe));
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   absl::PrintF(
       "%d seeds, %d violations (%d events, %d pushes merged, %d of unknown fate, %d lost with "
       "folders, %.0f simulated seconds, in %.1f s)\n",
-      seeds, violations, events, merged, unknown, lost, simulated, seconds);
+      seeds, violations, all.events, all.pushes_merged, all.unknown_fates, all.pushes_lost,
+      all.seconds, seconds);
   return violations == 0 ? 0 : 1;
 }
 
@@ -124,22 +121,18 @@ bool ParseSeeds(const std::string& text, Command* command) {
          command->first_seed <= command->last_seed;
 }
 
-bool ParseKinds(const std::string& text, std::vector<FaultKind>* kinds) {
-  const std::vector<std::string> names = absl::StrSplit(text, ',', absl::SkipEmpty());
-  for (const std::string& name : names) {
-    size_t i = 0;
-    while (i < static_cast<size_t>(FaultKind::kCount) && Name(static_cast<FaultKind>(i)) != name)
-      ++i;
-    if (i == static_cast<size_t>(FaultKind::kCount)) {
-      absl::FPrintF(stderr, "--only: got %s, wanted some of:", name);
-      for (i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i)
-        absl::FPrintF(stderr, "%s %s", i == 0 ? "" : ",", Name(static_cast<FaultKind>(i)));
-      absl::FPrintF(stderr, "\n");
-      return false;
-    }
-    kinds->push_back(static_cast<FaultKind>(i));
+// The value that has the name; nothing, with a sentence, where none has it.
+template <typename Enum>
+std::optional<Enum> Named(const char* option, std::string_view name) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(Enum::kCount); ++i) {
+    const auto value = static_cast<Enum>(i);
+    if (Name(value) == name) return value;
+    names.emplace_back(Name(value));
   }
-  return true;
+  absl::FPrintF(stderr, "%s: got %s, wanted one of: %s\n", option, name,
+                absl::StrJoin(names, ", "));
+  return std::nullopt;
 }
 
 int Main(int argc, char** argv) {
@@ -148,14 +141,13 @@ int Main(int argc, char** argv) {
   uint64_t seed = 0;
   std::string seeds;
   std::string canary = "none";
-  std::string only;
   auto* const one = app.add_option("--seed", seed, "the one to run");
   app.add_option("--seeds", seeds, "the first and the last one to run: A..B")->excludes(one);
   app.add_option("--workers", command.options.workers, "how many; default: drawn");
   app.add_option("--shards", command.options.shards, "how many; default: drawn");
   app.add_option("--rounds", command.options.rounds, "how many; default: drawn");
   app.add_option("--canary", canary, "a bug to plant, which is to be found");
-  app.add_option("--only", only, "kinds of faults that may be drawn: crash,freeze,…");
+  app.add_option("--only", command.only, "kinds of faults that may be drawn: crash,freeze,…");
   app.add_option("--violations", command.violations_max, "end after so many");
   app.add_flag("--fragments", command.options.fragments,
                "several fragments a round, and little memory for their pushes");
@@ -167,17 +159,15 @@ int Main(int argc, char** argv) {
   app.add_flag("--twice", command.twice, "each seed twice, which must give the same trace");
   app.add_flag("--verbose", command.verbose, "print every step");
   CLI11_PARSE(app, argc, argv);
-  const std::optional<Canary> named = CanaryNamed(canary);
-  if (!named.has_value()) {
-    absl::FPrintF(stderr, "--canary: got %s, wanted one of", canary);
-    for (size_t i = 0; i < kCanaryCount; ++i)
-      absl::FPrintF(stderr, " %s", Name(static_cast<Canary>(i)));
-    absl::FPrintF(stderr, "\n");
-    return 2;
-  }
+  const std::optional<Canary> named = Named<Canary>("--canary", canary);
+  if (!named.has_value()) return 2;
   command.options.canary = *named;
-  command.only = only;
-  if (!ParseKinds(only, &command.options.only)) return 2;
+  const std::vector<std::string> kinds = absl::StrSplit(command.only, ',', absl::SkipEmpty());
+  for (const std::string& kind : kinds) {
+    const std::optional<FaultKind> fault = Named<FaultKind>("--only", kind);
+    if (!fault.has_value()) return 2;
+    command.options.only.push_back(*fault);
+  }
   command.first_seed = command.last_seed = seed;
   if (!seeds.empty() && !ParseSeeds(seeds, &command)) {
     absl::FPrintF(stderr, "--seeds: got %s, wanted two numbers as in 1..1000\n", seeds);

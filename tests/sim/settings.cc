@@ -1,12 +1,14 @@
 #include "tests/sim/settings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/enum_name.h"
 #include "common/base/rng.h"
 
 namespace longwave::sim {
@@ -212,29 +214,30 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
   return fault;
 }
 
+// Whether faults of a kind that is not mixed with others happen; damage comes alone.
+bool Happens(FaultKind kind, const WorldOptions& options, const FaultMix& mix, Rng& rng) {
+  const bool drawn =
+      options.only.empty() ? Chance(rng, 0.25) : std::ranges::count(options.only, kind) > 0;
+  return drawn && std::ranges::count(mix.kinds, FaultKind::kDamage) == 0;
+}
+
 // Uses a separate stream, so that older seeds keep their worlds, except for the dead links.
 void DrawDeadLinks(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 5);
-  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
-                                          : std::ranges::count(options.only, FaultKind::kDeadLink);
-  // Damage comes alone.
-  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) return;
+  if (!Happens(FaultKind::kDeadLink, options, mix, rng)) return;
   for (uint64_t i = 1 + rng.Below(6); i > 0; --i) {
     world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
                             .kind = FaultKind::kDeadLink,
                             .target = DrawWorkerNode(rng, world),
                             .other = DrawShardNode(rng, world),
-                            .amount = Chance(rng, 0.5) ? 1.0 : 0.0,
-                            .weather = {}});
+                            .amount = Chance(rng, 0.5) ? 1.0 : 0.0});
   }
 }
 
 // Likewise. A shard that has lost its folder has forgotten the accepted pushes.
 void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 6);
-  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
-                                          : std::ranges::count(options.only, FaultKind::kOldFolder);
-  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0 ||
+  if (!Happens(FaultKind::kOldFolder, options, mix, rng) ||
       std::ranges::count(mix.kinds, FaultKind::kLoseFolder) > 0) {
     return;
   }
@@ -242,8 +245,7 @@ void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSetti
     world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
                             .kind = FaultKind::kOldFolder,
                             .target = DrawWorkerNode(rng, world),
-                            .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(20)),
-                            .weather = {}});
+                            .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(20))});
   }
 }
 
@@ -266,8 +268,7 @@ void DrawRecordFaults(const WorldOptions& options, const FaultMix& mix, WorldSet
                             .kind = kinds[rng.Below(kinds.size())],
                             .target = 0,
                             .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(5)),
-                            .amount = static_cast<double>(rng.Below(20)),
-                            .weather = {}});
+                            .amount = static_cast<double>(rng.Below(20))});
   }
 }
 
@@ -299,9 +300,7 @@ void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
 // Likewise. Pushes in flight are then in the last checkpoint, unless that is stale.
 void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 9);
-  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
-                                          : std::ranges::count(options.only, FaultKind::kToldToEnd);
-  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) return;
+  if (!Happens(FaultKind::kToldToEnd, options, mix, rng)) return;
   if (Chance(rng, 0.5)) world.checkpoint_rounds = static_cast<uint32_t>(2 + rng.Below(3));
   world.steps = static_cast<uint32_t>(1 + rng.Below(3));
   for (uint64_t i = 1 + rng.Below(6); i > 0; --i) {
@@ -310,8 +309,7 @@ void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSet
                             .kind = FaultKind::kToldToEnd,
                             .target = DrawWorkerNode(rng, world),
                             .duration = Between(rng, absl::Milliseconds(100), away_max),
-                            .amount = Chance(rng, 0.7) ? 1.0 : 0.0,
-                            .weather = {}});
+                            .amount = Chance(rng, 0.7) ? 1.0 : 0.0});
   }
 }
 
@@ -363,65 +361,19 @@ void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
 }  // namespace
 
 std::string_view Name(Method method) {
-  switch (method) {
-    case Method::kDense:
-      return "dense";
-    case Method::kTopK:
-      return "topk";
-    case Method::kQuantized:
-      return "quantized";
-  }
-  LONGWAVE_CHECK(false);
+  static constexpr std::string_view kNames[] = {"dense", "topk", "quantized"};
+  return EnumName(method, kNames);
 }
 
 std::string_view Name(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kCrash:
-      return "crash";
-    case FaultKind::kPowerLoss:
-      return "power loss";
-    case FaultKind::kWriteCrash:
-      return "crash in a write";
-    case FaultKind::kLoseFolder:
-      return "lost folder";
-    case FaultKind::kFreeze:
-      return "freeze";
-    case FaultKind::kSlow:
-      return "slow";
-    case FaultKind::kCut:
-      return "cut";
-    case FaultKind::kCutLink:
-      return "cut link";
-    case FaultKind::kClog:
-      return "clog";
-    case FaultKind::kClockJump:
-      return "clock jump";
-    case FaultKind::kDiskFull:
-      return "disk full";
-    case FaultKind::kFailedSync:
-      return "failed sync";
-    case FaultKind::kFailedAppend:
-      return "failed append";
-    case FaultKind::kDamage:
-      return "damage";
-    case FaultKind::kWeather:
-      return "weather";
-    case FaultKind::kDeadLink:
-      return "dead link";
-    case FaultKind::kOldFolder:
-      return "old folder";
-    case FaultKind::kPoison:
-      return "poison";
-    case FaultKind::kOlderFolder:
-      return "older folder";
-    case FaultKind::kOlderRecord:
-      return "older record";
-    case FaultKind::kToldToEnd:
-      return "told to end";
-    case FaultKind::kCount:
-      break;
-  }
-  LONGWAVE_CHECK(false);
+  static constexpr std::string_view kNames[] = {
+      "crash",      "power loss",  "crash in a write", "lost folder",  "freeze",
+      "slow",       "cut",         "cut link",         "clog",         "clock jump",
+      "disk full",  "failed sync", "failed append",    "damage",       "weather",
+      "dead link",  "old folder",  "poison",           "older folder", "older record",
+      "told to end"};
+  static_assert(std::size(kNames) == static_cast<size_t>(FaultKind::kCount));
+  return EnumName(kind, kNames);
 }
 
 WorldSettings DrawSettings(const WorldOptions& options) {
@@ -447,27 +399,19 @@ WorldSettings DrawSettings(const WorldOptions& options) {
 }
 
 PayloadFormat WorldSettings::up() const {
-  switch (method) {
-    case Method::kDense:
-      return {.selection = Selection::kAll, .codec = ValueCodec::kFp32};
-    case Method::kTopK:
-      return {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 12};
-    case Method::kQuantized:
-      return {.selection = Selection::kTopK, .codec = ValueCodec::kSign, .k = 8};
-  }
-  LONGWAVE_CHECK(false);
+  static constexpr PayloadFormat kFormats[] = {
+      {.selection = Selection::kAll, .codec = ValueCodec::kFp32},
+      {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 12},
+      {.selection = Selection::kTopK, .codec = ValueCodec::kSign, .k = 8}};
+  return kFormats[static_cast<size_t>(method)];
 }
 
 PayloadFormat WorldSettings::down() const {
-  switch (method) {
-    case Method::kDense:
-      return {.selection = Selection::kAll, .codec = ValueCodec::kFp32};
-    case Method::kTopK:
-      return {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 16};
-    case Method::kQuantized:
-      return {.selection = Selection::kTopK, .codec = ValueCodec::kInt2, .k = 16};
-  }
-  LONGWAVE_CHECK(false);
+  static constexpr PayloadFormat kFormats[] = {
+      {.selection = Selection::kAll, .codec = ValueCodec::kFp32},
+      {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 16},
+      {.selection = Selection::kTopK, .codec = ValueCodec::kInt2, .k = 16}};
+  return kFormats[static_cast<size_t>(method)];
 }
 
 Manifest WorldSettings::MakeManifest() const {

@@ -88,7 +88,7 @@ struct Fault {
   uint32_t other = 0;
   absl::Duration duration;
   double amount = 0;
-  Weather weather;
+  Weather weather = {};
 };
 
 // A world, drawn from its seed.

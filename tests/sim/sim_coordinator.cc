@@ -13,8 +13,6 @@ namespace {
 
 constexpr char kCoordinatorFolder[] = "coordinator";
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
-// Delay before restarting a process that could not open its folder.
-constexpr absl::Duration kStartAgain = absl::Seconds(2);
 // Size of a call and of its answer, small against the data plane's.
 constexpr uint64_t kCallBytes = 300;
 
@@ -29,11 +27,13 @@ bool IsAnswer(const CoordinatorEffect& effect) {
 }  // namespace
 
 SimCoordinator::SimCoordinator(const Environment& env)
-    : Process(env.scheduler, 0),
-      env_(env),
+    : DiskProcess(
+          env, 0,
+          env.settings->canary == Canary::kUnsyncedRecord ? Canary::kUnsyncedLog : Canary::kNone,
+          Probe::kCoordinatorLostPower, Probe::kCoordinatorCrashedInWrite),
       rng_(env.settings->seed, 2),
       disk_rng_(env.settings->seed, 3) {
-  UseDisk(std::make_unique<SimFileSystem>(disk_rng_.Next()));
+  UseNewDisk(disk_rng_.Next());
 }
 
 void SimCoordinator::OnStart() {
@@ -86,37 +86,8 @@ void SimCoordinator::OnCrash() {
   core_.reset();
   store_.reset();
   unnoted_.clear();
-  disk_->Restart(std::exchange(next_stop_, SimFileSystem::Stop::kProcess));
-  if (env_.settings->canary == Canary::kForgetfulCoordinator) {
-    UseDisk(std::make_unique<SimFileSystem>(disk_rng_.Next()));
-  }
-}
-
-void SimCoordinator::LosePower() {
-  env_.probes->Hit(Probe::kCoordinatorLostPower);
-  next_stop_ = SimFileSystem::Stop::kPower;
-  Crash();
-}
-
-void SimCoordinator::UseDisk(std::unique_ptr<SimFileSystem> disk) {
-  disk_ = std::move(disk);
-  const bool lies = env_.settings->canary == Canary::kUnsyncedRecord;
-  lying_ =
-      std::make_unique<LyingFileSystem>(disk_.get(), lies ? Canary::kUnsyncedLog : Canary::kNone);
-}
-
-bool SimCoordinator::EndIfStopped() {
-  if (!disk_->crashed()) return false;
-  env_.probes->Hit(Probe::kCoordinatorCrashedInWrite);
-  if (write_crash_is_power_) next_stop_ = SimFileSystem::Stop::kPower;
-  Crash();
-  on_write_crash();
-  return true;
-}
-
-void SimCoordinator::StartAgain() {
-  Crash();
-  scheduler_->After(kStartAgain, [this] { Start(); });
+  StopDisk();
+  if (env_.settings->canary == Canary::kForgetfulCoordinator) UseNewDisk(disk_rng_.Next());
 }
 
 void SimCoordinator::CopyRecord() {

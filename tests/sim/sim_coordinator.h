@@ -14,15 +14,12 @@
 #include "common/base/rng.h"
 #include "server/coordinator/coordinator.h"
 #include "server/store/coordinator_store.h"
-#include "tests/sim/environment.h"
-#include "tests/sim/lying_file_system.h"
-#include "tests/sim/process.h"
-#include "tests/support/sim_file_system.h"
+#include "tests/sim/disk_process.h"
 
 namespace longwave::sim {
 
 // The real coordinator on simulated time, and its record in the real store on a simulated disk.
-class SimCoordinator final : public Process {
+class SimCoordinator final : public DiskProcess {
  public:
   explicit SimCoordinator(const Environment& env);
 
@@ -40,15 +37,6 @@ class SimCoordinator final : public Process {
   std::string trouble() const;
   // Length of the log in that folder of the shard, by the record; 0: unknown.
   uint64_t LogRecordsOf(uint32_t shard, uint64_t folder) const;
-
-  // A crash of the machine.
-  void LosePower();
-  SimFaults& disk_faults() { return disk_->faults; }
-  const SimFileSystem& disk() const { return *disk_; }
-  // Whether the machine stops along with a process that the disk stops during a write.
-  void set_write_crash_is_power(bool is_power) { write_crash_is_power_ = is_power; }
-  // Restarts the coordinator later.
-  std::function<void()> on_write_crash;
 
   // CopyRecord takes a backup of the folder. PutCopyBack replaces the folder by it while the
   // process is down, and PutNewestBack restores the newest. A backup with all sent epochs stays,
@@ -68,15 +56,11 @@ class SimCoordinator final : public Process {
   // The effects of a durable step. Otherwise a refusal, or nothing if the process has ended.
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event);
   absl::Status Commit();
-  void UseDisk(std::unique_ptr<SimFileSystem> disk);
-  bool EndIfStopped();
-  void StartAgain();
   void Note(const CoordinatorEffect& effect);
   // The first worker's weights become the run's.
   void NoteStart(const Membership& membership);
   void NoteEpoch(const Membership& membership);
 
-  const Environment env_;
   Rng rng_;
   struct Folder {
     std::unique_ptr<SimFileSystem> disk;
@@ -84,10 +68,6 @@ class SimCoordinator final : public Process {
   };
 
   Rng disk_rng_;
-  std::unique_ptr<SimFileSystem> disk_;
-  std::unique_ptr<LyingFileSystem> lying_;  // in front of disk_
-  SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
-  bool write_crash_is_power_ = false;
   std::unique_ptr<CoordinatorStore> store_;  // null: the process is down, or has no store
   std::unique_ptr<Coordinator> core_;
   CoordinatorState saved_;  // the last durable state

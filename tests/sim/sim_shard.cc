@@ -15,19 +15,17 @@ namespace longwave::sim {
 namespace {
 
 constexpr char kShardFolder[] = "shard";
-// Delay before restarting a process that could not open its folder.
-constexpr absl::Duration kStartShardAgain = absl::Seconds(2);
 
 }  // namespace
 
 SimShard::SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t shard)
-    : Process(env.scheduler, env.settings->NodeOfShard(shard)),
-      env_(env),
+    : DiskProcess(env, env.settings->NodeOfShard(shard), env.settings->canary,
+                  Probe::kShardLostPower, Probe::kShardCrashedInWrite),
       coordinator_(coordinator),
       index_(shard),
-      rng_(env.settings->seed, 100 + shard),
-      disk_(std::make_unique<SimFileSystem>(rng_.Next())),
-      lying_(std::make_unique<LyingFileSystem>(disk_.get(), env.settings->canary)) {}
+      rng_(env.settings->seed, 100 + shard) {
+  UseNewDisk(rng_.Next());
+}
 
 SimShard::~SimShard() = default;
 
@@ -69,21 +67,8 @@ void SimShard::OnCrash() {
   poisons_.clear();
   commit_is_due_ = had_trouble_ = was_restoring_ = false;
   closed_by_quorum_ = log_bytes_ = 0;
-  disk_->Restart(std::exchange(next_stop_, SimFileSystem::Stop::kProcess));
-  if (env_.settings->canary == Canary::kForgottenFolder) {
-    UseDisk(std::make_unique<SimFileSystem>(rng_.Next()));
-  }
-}
-
-void SimShard::LosePower() {
-  env_.probes->Hit(Probe::kShardLostPower);
-  next_stop_ = SimFileSystem::Stop::kPower;
-  Crash();
-}
-
-void SimShard::UseDisk(std::unique_ptr<SimFileSystem> disk) {
-  disk_ = std::move(disk);
-  lying_ = std::make_unique<LyingFileSystem>(disk_.get(), env_.settings->canary);
+  StopDisk();
+  if (env_.settings->canary == Canary::kForgottenFolder) UseNewDisk(rng_.Next());
 }
 
 void SimShard::CopyFolder() {
@@ -118,21 +103,11 @@ void SimShard::LoseFolder() {
   Crash();
   env_.probes->Hit(Probe::kShardLostFolder);
   env_.trace->Print([&] { return absl::StrCat("shard ", index_, " loses its folder"); });
-  UseDisk(std::make_unique<SimFileSystem>(rng_.Next()));
+  UseNewDisk(rng_.Next());
   if (std::exchange(folder_is_new_, true)) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
     if (env_.layout->segments()[s].shard == index_) env_.checker->LostFolder(s, 1);
   }
-}
-
-// Ends the process if its disk has stopped during a write.
-bool SimShard::EndIfStopped() {
-  if (!disk_->crashed()) return false;
-  env_.probes->Hit(Probe::kShardCrashedInWrite);
-  if (write_crash_is_power_) next_stop_ = SimFileSystem::Stop::kPower;
-  Crash();
-  on_write_crash();
-  return true;
 }
 
 std::string SimShard::Describe() const {
@@ -275,12 +250,6 @@ void SimShard::OpenShard(const Manifest&) {
   // write.
   if (was_restoring_) was_ever_restoring_ = true;
   CommitSoon();
-}
-
-// The process ends, and a supervisor starts it again.
-void SimShard::StartAgain() {
-  Crash();
-  scheduler_->After(kStartShardAgain, [this] { Start(); });
 }
 
 }  // namespace longwave::sim

@@ -15,11 +15,8 @@
 #include "common/base/rng.h"
 #include "common/link/peer_frame.h"
 #include "server/shard_state/durable_shard.h"
-#include "tests/sim/environment.h"
-#include "tests/sim/lying_file_system.h"
-#include "tests/sim/process.h"
+#include "tests/sim/disk_process.h"
 #include "tests/sim/sim_coordinator.h"
-#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 class SealedFrame;
@@ -49,7 +46,7 @@ class FrameReceiver {
 // The real ShardCore on simulated time, network and disk, with heartbeats like the server's.
 // SimShard checks that each answer leaves on the connection of a request of the same kind, round
 // and segment that had no answer yet.
-class SimShard final : public Process {
+class SimShard final : public DiskProcess {
  public:
   SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t shard);
   ~SimShard() override;
@@ -59,7 +56,6 @@ class SimShard final : public Process {
   uint64_t port() const { return port_; }
 
   // Faults of the machine.
-  void LosePower();
   void LoseFolder();
   // CopyFolder takes a backup of the folder. PutCopyBack replaces the folder by it while the
   // process is down, if the coordinator's record shows that the backup lacks records. PutNewestBack
@@ -68,19 +64,12 @@ class SimShard final : public Process {
   bool PutCopyBack();
   void PutNewestBack();
   bool has_older_folder() const { return newest_disk_ != nullptr; }
-  SimFaults& disk_faults() { return disk_->faults; }
-  const SimFileSystem& disk() const { return *disk_; }
-  // Whether the next crash during a write is a loss of power.
-  void set_write_crash_is_power(bool power) { write_crash_is_power_ = power; }
 
   const DurableShard* durable() const;
   // Called at the end of a finished run: checks the kept snapshot of the run's start.
   void CheckEnd();
   // The shard's state, for messages about a world that does not end.
   std::string Describe() const;
-
-  // Called when a crash during a write has ended the process.
-  std::function<void()> on_write_crash;
 
  private:
   struct Connection {
@@ -100,7 +89,6 @@ class SimShard final : public Process {
   void OnReply(const ShardHeartbeatReply& reply);
   void OpenShard(const Manifest& manifest);
   absl::StatusOr<std::unique_ptr<ShardStore>> OpenStore();
-  void StartAgain();
 
   // Data.
   void Poison(PushFrame header, const WireFrame& frame);
@@ -117,15 +105,10 @@ class SimShard final : public Process {
   void CheckMerged(const MergedFrame& header, const Buffer& payload);
   std::optional<uint32_t> LoggedCrc(const MergedFrame& merged, uint32_t worker);
   void Observe();
-  bool EndIfStopped();
-  void UseDisk(std::unique_ptr<SimFileSystem> disk);
 
-  const Environment env_;
   SimCoordinator* const coordinator_;
   const uint32_t index_;
   Rng rng_;
-  std::unique_ptr<SimFileSystem> disk_;
-  std::unique_ptr<LyingFileSystem> lying_;
   struct FolderCopy {
     std::unique_ptr<SimFileSystem> disk;
     uint64_t folder = 0;       // its random word
@@ -133,11 +116,9 @@ class SimShard final : public Process {
   };
   std::optional<FolderCopy> copy_;
   std::unique_ptr<SimFileSystem> newest_disk_;  // set while an older one replaces it
-  SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
-  bool write_crash_is_power_ = false;
-  uint64_t folder_run_ = 0;    // run of the folder at the start of the process
-  uint64_t folder_ = 0;        // random word; 0: no folder
-  bool folder_is_new_ = true;  // the folder never had a run
+  uint64_t folder_run_ = 0;                     // run of the folder at the start of the process
+  uint64_t folder_ = 0;                         // random word; 0: no folder
+  bool folder_is_new_ = true;                   // the folder never had a run
   bool was_ever_restoring_ = false;
   uint64_t port_ = 0;
 

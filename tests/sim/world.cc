@@ -152,8 +152,10 @@ class World {
     SimWorker* const worker = settings_.IsWorker(fault.target)
                                   ? workers_[fault.target - 1 - settings_.shards].get()
                                   : nullptr;
-    SimFaults& disk_faults = shard != nullptr ? shard->disk_faults() : coordinator_->disk_faults();
-    const SimFileSystem& disk = shard != nullptr ? shard->disk() : coordinator_->disk();
+    DiskProcess* server = coordinator_.get();
+    if (shard != nullptr) server = shard;
+    SimFaults& disk_faults = server->disk_faults();
+    const SimFileSystem& disk = server->disk();
     const absl::Time until = scheduler_.now() + fault.duration;
     switch (fault.kind) {
       case FaultKind::kCrash:
@@ -162,14 +164,10 @@ class World {
         return StartLater(process, fault.duration);
       case FaultKind::kPowerLoss:
         if (!process->up()) return;
-        shard != nullptr ? shard->LosePower() : coordinator_->LosePower();
+        server->LosePower();
         return StartLater(process, fault.duration);
       case FaultKind::kWriteCrash:
-        if (const bool is_power = fault.duration > absl::Seconds(2); shard != nullptr) {
-          shard->set_write_crash_is_power(is_power);
-        } else {
-          coordinator_->set_write_crash_is_power(is_power);
-        }
+        server->set_write_crash_is_power(fault.duration > absl::Seconds(2));
         disk_faults.crash_at = disk.operations() + static_cast<uint64_t>(fault.amount);
         return;
       case FaultKind::kLoseFolder:
@@ -206,10 +204,7 @@ class World {
       case FaultKind::kDiskFull:
         // Leaves some bytes above the present content.
         disk_faults.capacity_bytes = disk.used_bytes() + 200;
-        scheduler_.At(until, [this, shard] {
-          (shard != nullptr ? shard->disk_faults() : coordinator_->disk_faults())
-              .capacity_bytes.reset();
-        });
+        scheduler_.At(until, [server] { server->disk_faults().capacity_bytes.reset(); });
         return;
       case FaultKind::kFailedSync:
         disk_faults.failed_sync_at = disk.syncs() + static_cast<uint64_t>(fault.amount);

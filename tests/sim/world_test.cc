@@ -20,6 +20,14 @@ const std::vector<FaultKind> kPoisonAndCrashes = {FaultKind::kPoison,     FaultK
 
 WorldResult RunSeed(const WorldOptions& options) { return RunWorld(DrawSettings(options)); }
 
+// A world in which no rule may be broken.
+WorldResult ExpectHolds(const WorldOptions& options) {
+  const WorldSettings settings = DrawSettings(options);
+  WorldResult result = RunWorld(settings);
+  EXPECT_EQ(result.violation, "") << settings.Describe();
+  return result;
+}
+
 TEST(SimWorld, WithoutFaultsEveryWorkerIsInEveryMerge) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     WorldOptions options{.seed = seed, .workers = 4, .faults = false};
@@ -46,10 +54,8 @@ TEST(SimWorld, AnotherSeedHasAnotherTrace) {
 TEST(SimWorld, SeedsHoldWithFaults) {
   uint64_t merged = 0;
   uint64_t unknown = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const WorldSettings settings = DrawSettings({.seed = seed});
-    const WorldResult result = RunWorld(settings);
-    ASSERT_EQ(result.violation, "") << settings.Describe();
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    const WorldResult result = ExpectHolds({.seed = seed});
     merged += result.pushes_merged;
     unknown += result.unknown_fates + result.pushes_lost;
   }
@@ -64,24 +70,21 @@ TEST(SimWorld, SeedsThatFailedHold) {
        {1256,   3971,   4322,   8177,   16565,  17335,  19852,  27083,  31245, 35905,
         42666,  44643,  44927,  70431,  79406,  85761,  94357,  97192,  97890, 102504,
         111136, 121454, 127668, 153803, 173115, 187204, 190709, 307961, 314441}) {
-    const WorldSettings settings = DrawSettings({.seed = seed});
-    EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+    ExpectHolds({.seed = seed});
   }
 }
 
 TEST(SimWorld, SeedsThatFailedWithFragmentsHold) {
   for (const uint64_t seed : {2262, 3546, 700604, 717804}) {
-    const WorldSettings settings = DrawSettings({.seed = seed, .fragments = true});
-    EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+    ExpectHolds({.seed = seed, .fragments = true});
   }
 }
 
 // The rules hold for any number of workers, also where no other replica can repair one.
 TEST(SimWorld, AnyNumberOfWorkersHoldsWithFaults) {
   for (const auto& [workers, seeds] : {std::pair(1u, 100u), {12u, 100u}, {40u, 40u}, {100u, 10u}}) {
-    for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const WorldSettings settings = DrawSettings({.seed = seed, .workers = workers});
-      ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+    for (uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+      ExpectHolds({.seed = seed, .workers = workers});
     }
   }
 }
@@ -89,56 +92,46 @@ TEST(SimWorld, AnyNumberOfWorkersHoldsWithFaults) {
 // The oldest segment gets memory first, so a small limit suffices.
 TEST(SimWorld, FragmentsCloseInLittleMemory) {
   uint64_t busy = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    const WorldSettings settings = DrawSettings({.seed = seed, .fragments = true});
-    const WorldResult result = RunWorld(settings);
-    ASSERT_EQ(result.violation, "") << settings.Describe();
-    busy += result.probes.count(Probe::kPushBusy);
+  for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+    busy += ExpectHolds({.seed = seed, .fragments = true}).probes.count(Probe::kPushBusy);
   }
   EXPECT_GT(busy, 0u);
 }
 
 // A worker with other first weights than the run's takes part.
 TEST(SimWorld, AnyStartLeadsToOneModel) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const WorldSettings settings =
-        DrawSettings({.seed = seed, .fragments = seed % 3 == 0, .member_start = true});
-    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    ExpectHolds({.seed = seed, .fragments = seed % 3 == 0, .member_start = true});
   }
 }
 
 // Nodes of several ranks, which come back with another number of them.
 TEST(SimWorld, NodesHoldWithFaults) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const WorldSettings settings = DrawSettings(
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    ExpectHolds(
         {.seed = seed, .fragments = seed % 3 == 0, .member_start = seed % 5 == 0, .nodes = true});
-    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
   }
 }
 
 // The others' hashes show a late and damaged replica last.
 TEST(SimWorld, WhoIsDamagedAndLateIsMended) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    const WorldSettings settings =
-        DrawSettings({.seed = seed, .only = {FaultKind::kDamage, FaultKind::kSlow}});
-    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+    ExpectHolds({.seed = seed, .only = {FaultKind::kDamage, FaultKind::kSlow}});
   }
 }
 
 // A member that poisons its pushes harms no other, under any fault but a loss of the shards' usual
 // norm.
 TEST(SimWorld, WhoPoisonsHarmsNobody) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    const WorldSettings settings = DrawSettings({.seed = seed, .only = kPoisonAndCrashes});
-    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+    ExpectHolds({.seed = seed, .only = kPoisonAndCrashes});
   }
 }
 
 TEST(SimWorld, AThousandWorkersFinish) {
-  const WorldResult result =
-      RunSeed({.seed = 1, .workers = 1000, .shards = 2, .rounds = 2, .faults = false});
-  EXPECT_EQ(result.violation, "");
-  EXPECT_EQ(result.rounds, 2u);
+  EXPECT_EQ(
+      ExpectHolds({.seed = 1, .workers = 1000, .shards = 2, .rounds = 2, .faults = false}).rounds,
+      2u);
 }
 
 // Every rare branch is reached by some seed of the usual tests.

@@ -1,32 +1,15 @@
 #ifndef LONGWAVE_TESTS_SUPPORT_HTTP_GET_H_
 #define LONGWAVE_TESTS_SUPPORT_HTTP_GET_H_
 
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 
-namespace longwave {
+#include "tests/support/tcp_client.h"
 
-// A connection to "host:port"; -1: refused.
-inline int ConnectTo(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) return -1;
-  int fd = socket(found->ai_family, SOCK_STREAM, 0);
-  if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
-    close(fd);
-    fd = -1;
-  }
-  freeaddrinfo(found);
-  return fd;
-}
+namespace longwave {
 
 struct HttpAnswer {
   int status = 0;

@@ -1,34 +1,35 @@
 #ifndef LONGWAVE_TESTS_SUPPORT_TCP_CLIENT_H_
 #define LONGWAVE_TESTS_SUPPORT_TCP_CLIENT_H_
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/time/time.h"
 
 namespace longwave {
 
-// A connection to loopback that sends nothing: "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…".
-// −1: refused.
+// A connection that sends nothing, to "host:port" or "tcp://host:port?key=…". −1: refused.
 inline int ConnectTo(const std::string& address) {
-  const std::string plain = address.substr(0, address.find('?'));
-  int port = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(plain.substr(plain.rfind(':') + 1), &port)) << address;
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return fd;
-  close(fd);
-  return -1;
+  std::string host = address.substr(0, address.find('?'));
+  const std::string port = host.substr(host.rfind(':') + 1);
+  host.resize(host.rfind(':'));
+  if (host.starts_with("tcp://")) host.erase(0, 6);
+  if (host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return -1;
+  int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  freeaddrinfo(found);
+  return fd;
 }
 
 // Reads until the peer closes the connection.

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "common/config/config.h"
 #include "common/layout/layout.h"
 #include "kernels/ops.h"
+#include "tests/bench/clock.h"
 #include "worker/models/adamw.h"
 #include "worker/models/device.h"
 #include "worker/models/optimizers.h"
@@ -81,12 +81,6 @@ absl::Status WriteWeights(const std::string& path, Replica& replica) {
   return absl::OkStatus();
 }
 
-double Seconds(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 absl::Status Run(const Options& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config,
                             ParseConfig("{}", "bench_gpt", options.overrides));
@@ -106,7 +100,7 @@ absl::Status Run(const Options& options) {
   std::fflush(stdout);
   size_t step = 0;
   for (int count = 0; std::cin >> count;) {
-    const double wall = Seconds(CLOCK_MONOTONIC), processor = Seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall = SecondsOf(CLOCK_MONOTONIC), processor = SecondsOf(CLOCK_PROCESS_CPUTIME_ID);
     double loss = 0;
     for (int i = 0; i < count; ++i, ++step) {
       LONGWAVE_ASSIGN_OR_RETURN(loss, replica->ForwardBackward(batches[step % batches.size()]));
@@ -117,8 +111,8 @@ absl::Status Run(const Options& options) {
           optimizer->Step(replica->gradient(), train.learning_rate, replica->theta()));
     }
     LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
-    std::printf("%.6f %.6f %.6f\n", Seconds(CLOCK_MONOTONIC) - wall,
-                Seconds(CLOCK_PROCESS_CPUTIME_ID) - processor, loss);
+    std::printf("%.6f %.6f %.6f\n", SecondsOf(CLOCK_MONOTONIC) - wall,
+                SecondsOf(CLOCK_PROCESS_CPUTIME_ID) - processor, loss);
     std::fflush(stdout);
   }
   return absl::OkStatus();

@@ -13,7 +13,11 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from runs import words  # noqa: E402
 
 WORKERS = 2
 GIB = 2**30
@@ -54,7 +58,7 @@ def run(args, folder, processes):
     config = folder / "run.yaml"
     settings = dict(SETTINGS, **{"data.path": args.data})
     settings.update(setting.split("=", 1) for setting in args.set)
-    overrides = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    overrides = words(settings)
     config.write_text("{}\n")
 
     def start(name, program, *arguments):

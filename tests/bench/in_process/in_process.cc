@@ -1,19 +1,30 @@
 #include "tests/bench/in_process/in_process.h"
 
 #include <chrono>
+#include <filesystem>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/layout/layout.h"
+#include "tests/bench/in_process/nobody_watches.h"
 #include "tests/support/plain_exchange.h"
 #include "tests/support/sent_frame.h"
+#include "worker/member/sync_options.h"
+#include "worker/models/optimizers.h"
+#include "worker/sync/pipeline.h"
+#include "worker/trainer/trainer.h"
 
 namespace longwave {
 namespace {
 
 constexpr uint64_t kRun = 1;
+
+absl::StatusOr<Layout> LayoutFor(const RunConfig& config, const Replica& replica) {
+  return Layout::Create(replica.manifest(), LayoutOptionsFor(config, replica.manifest()));
+}
 
 }  // namespace
 
@@ -32,8 +43,12 @@ class ShardInProcess::Connection final : public PlainExchange {
   const uint32_t worker_;
 };
 
-absl::StatusOr<std::unique_ptr<ShardInProcess>> ShardInProcess::Create(const RunConfig& config,
-                                                                       const Layout& layout) {
+absl::StatusOr<std::unique_ptr<ShardInProcess>> ShardInProcess::Create(const RunConfig& config) {
+  // Every worker derives the same layout from its own replica; the shard wants it before the first.
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Replica> replica,
+      Replica::Create(config.model, config.train, config.run.seed, /*threads=*/1));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, LayoutFor(config, *replica));
   LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
                             Aggregator::Create({.run = kRun,
                                                 .run_seed = config.run.seed,
@@ -105,6 +120,41 @@ absl::StatusOr<std::optional<Settled>> ShardInProcess::Next(uint32_t worker,
   Settled next = std::move(settled.back());
   settled.pop_back();
   return next;
+}
+
+absl::StatusOr<TrainedInProcess> TrainInProcess(const RunConfig& config, const Device& device,
+                                                const Corpus& data, uint32_t worker, bool validates,
+                                                ShardInProcess* shard, const OpsAround& around) {
+  const int threads = static_cast<int>(config.train.threads);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Replica> replica,
+      Replica::Create(config.model, config.train, config.run.seed, threads, device.kind));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, LayoutFor(config, *replica));
+  const KernelOps* const ops = around(device.ops, *replica);
+  const Exec exec = {.stream = device.stream, .threads = threads};
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<SyncPipeline> pipeline,
+      SyncPipeline::Create(SyncOptionsOf(config.sync, config.run.seed), &layout, ops, exec,
+                           {.theta = replica->theta(), .gradient = replica->gradient()}));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<InnerOptimizer> optimizer,
+                            MakeOptimizer(config.train, replica->manifest(), ops, exec));
+  const std::unique_ptr<Exchange> exchange = shard->Connect(worker);
+  NobodyWatches control(validates);
+  Trainer trainer({.data = &data,
+                   .replica = replica.get(),
+                   .optimizer = optimizer.get(),
+                   .run_dir = std::filesystem::temp_directory_path().string(),
+                   .member = {.config = &config,
+                              .layout = &layout,
+                              .ops = ops,
+                              .exec = exec,
+                              .gradient = replica->gradient(),
+                              .pipeline = pipeline.get(),
+                              .exchange = exchange.get(),
+                              .control = &control,
+                              .worker = worker}});
+  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
+  return TrainedInProcess{.parameters = replica->parameter_count(), .last = control.last};
 }
 
 }  // namespace longwave

@@ -3,19 +3,21 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "common/control/control.h"
-#include "common/layout/layout.h"
+#include "kernels/ops.h"
 #include "server/shard/aggregator.h"
-#include "worker/member/control_plane.h"
+#include "worker/data/corpus.h"
+#include "worker/models/device.h"
+#include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
 
 namespace longwave {
@@ -25,8 +27,7 @@ namespace longwave {
 class ShardInProcess {
  public:
   // A shard of run.workers members, which push from round 0 on.
-  static absl::StatusOr<std::unique_ptr<ShardInProcess>> Create(const RunConfig& config,
-                                                                const Layout& layout);
+  static absl::StatusOr<std::unique_ptr<ShardInProcess>> Create(const RunConfig& config);
 
   // The worker's side; the shard outlives it.
   std::unique_ptr<Exchange> Connect(uint32_t worker);
@@ -52,27 +53,19 @@ class ShardInProcess {
   ByteCounts bytes_;
 };
 
-// A control plane for members that train from the first round to the last: nobody joins or leaves.
-class NobodyWatches final : public ControlPlane {
- public:
-  explicit NobodyWatches(bool validates = false) : validates_(validates) {}
+// The operations that a worker uses: the device's own, or a table around them.
+using OpsAround = std::function<const KernelOps*(const KernelOps*, Replica&)>;
 
-  Directive directive() const override {
-    return {.epoch = 1, .first_round = 0, .validates = validates_};
-  }
-  bool stop_requested() const override { return false; }
-  void SetState(const WorkerState&) override {}
-  void Report(RoundReport report) override { last = std::move(report); }
-  void SetReadyRound(uint32_t) override {}
-  std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
-  void Finish(const FinalReport&) override {}
-  absl::StatusOr<bool> AwaitEnd(absl::Duration) override { return true; }
-
+struct TrainedInProcess {
+  uint64_t parameters = 0;
   RoundReport last;
-
- private:
-  const bool validates_;
 };
+
+// A worker's whole run, on the thread that calls it: the product's trainer, model, optimizer and
+// pipeline beside the shard. validates: after its last round.
+absl::StatusOr<TrainedInProcess> TrainInProcess(const RunConfig& config, const Device& device,
+                                                const Corpus& data, uint32_t worker, bool validates,
+                                                ShardInProcess* shard, const OpsAround& around);
 
 }  // namespace longwave
 

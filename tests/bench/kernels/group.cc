@@ -1,7 +1,6 @@
 #include "tests/bench/kernels/group.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "tests/bench/clock.h"
 #include "tests/bench/kernels/encode_check.h"
 
 namespace longwave::bench {
@@ -104,12 +104,10 @@ Row Group::MakeRow(const std::string& bench, const Setting* setting) const {
 
 absl::Status Group::Time(const std::function<absl::Status()>& operation, std::vector<double>& best,
                          size_t piece) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = SecondsOf(CLOCK_MONOTONIC);
   LONGWAVE_RETURN_IF_ERROR(operation());
   LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  best[piece] = std::min(best[piece], seconds);
+  best[piece] = std::min(best[piece], SecondsOf(CLOCK_MONOTONIC) - begin);
   return absl::OkStatus();
 }
 
@@ -139,10 +137,10 @@ absl::StatusOr<double> Group::Best(
   for (std::vector<double>& best : roofline_best_) best.resize(pieces, kNever);
   std::vector<double> best(pieces, kNever);
   LONGWAVE_RETURN_IF_ERROR(operation(0, segments));  // warm-up
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = SecondsOf(CLOCK_MONOTONIC);
   for (int i = 0; i < patience_.repetitions_max; ++i) {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    if (i >= patience_.repetitions_min && spent.count() >= patience_.seconds) break;
+    const double spent = SecondsOf(CLOCK_MONOTONIC) - begin;
+    if (i >= patience_.repetitions_min && spent >= patience_.seconds) break;
     for (int r = 0; r < kRooflines; ++r) {
       for (uint32_t p = 0; p < pieces; ++p) {
         LONGWAVE_RETURN_IF_ERROR(Time(

@@ -1,14 +1,13 @@
 // bench_kernels: the speed of the kernels of every backend of this machine, each result checked.
 //
 //   bench_kernels [--out FILE] [--backend all|reference|cpu|cuda] [--params N] [--threads N,N…]
-//                 [--seconds S] [--segment-tiles N] [--pytorch FILE] [--quick]
+//                 [--seconds S] [--pytorch FILE] [--quick]
 //
 //   --out            the table, CSV                                    [standard output]
 //   --backend        whose rows; the reference's are always small      [all that are here]
 //   --params         parameters, rounded down to whole tiles           [2^24; CUDA 2^30]
 //   --threads        host threads of the CPU's rows                    [1 and all]
 //   --seconds        of each row's repetitions; the bars' rows take four times that    [1]
-//   --segment-tiles  tiles that one call encodes or decodes            [256; CUDA 4096]
 //   --pytorch        rows of pytorch_step.py of the same run, which become part of the table and
 //                    what times_reference counts in
 //   --quick          few parameters and repetitions: whether it works, not how fast
@@ -53,7 +52,6 @@ struct Options {
   uint64_t params = 0;
   std::vector<int> threads;
   double seconds = 1;
-  uint32_t segment_tiles = 0;
   std::string pytorch;
   bool quick = false;
 };
@@ -80,9 +78,6 @@ absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
              options.params <= uint64_t{1} << 34;
     } else if (flag == "--seconds") {
       good = absl::SimpleAtod(value, &options.seconds) && options.seconds >= 0;
-    } else if (flag == "--segment-tiles") {
-      good = absl::SimpleAtoi(value, &options.segment_tiles) && options.segment_tiles >= 1 &&
-             options.segment_tiles <= kLayoutSegmentTilesMax;
     } else if (flag == "--threads") {
       for (const absl::string_view count : absl::StrSplit(value, ',')) {
         good = good && absl::SimpleAtoi(count, &options.threads.emplace_back()) &&
@@ -203,7 +198,6 @@ class Bench {
 
   absl::Status RunGroup(const std::string& backend, const KernelOps& ops, const Roofline& roofline,
                         int threads, uint64_t params, uint32_t segment_tiles, bool whole) {
-    if (options_.segment_tiles != 0) segment_tiles = options_.segment_tiles;
     LONGWAVE_ASSIGN_OR_RETURN(Problem * problem, ProblemOf(params, segment_tiles));
     Patience patience{.seconds = options_.seconds};
     if (options_.quick) patience = {.seconds = 0, .repetitions_min = 2};

@@ -47,10 +47,9 @@ void Say(const std::string& text) {
 
 class LinkBench {
  public:
-  LinkBench(const BenchLinkOptions& options, RunConfig config, RunConfig baseline_config,
-            std::string binaries, std::string folder, int interrupt_fd)
+  LinkBench(const BenchLinkOptions& options, RunConfig config, std::string binaries,
+            std::string folder, int interrupt_fd)
       : options_(options),
-        baseline_config_(std::move(baseline_config)),
         binaries_(std::move(binaries)),
         folder_(std::move(folder)),
         interrupt_fd_(interrupt_fd) {
@@ -160,7 +159,7 @@ class LinkBench {
 
   // Seconds of an all-reduce of 32 bit gradients around a ring.
   double TorchTraffic(double mbit) const {
-    const double workers = baseline_config_.run.workers;
+    const double workers = figures_.config.run.workers;
     const double megabits = 8e-6 * 4 * static_cast<double>(figures_.parameters);
     return mbit > 0 ? megabits * 2 * (workers - 1) / workers / mbit : 0;
   }
@@ -177,7 +176,7 @@ class LinkBench {
   }
 
   absl::Status MeasurePreset(const std::string& preset, LinkBaseline* baseline) {
-    LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, WithPreset(baseline_config_, preset));
+    LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, WithPreset(figures_.config, preset));
     const uint64_t inner_steps = config.sync.inner_steps;
     baseline->unit = inner_steps > 1 ? "round" : "step";
     const uint32_t warmup = std::exchange(config.train.warmup_steps, 0);  // too short for one
@@ -225,11 +224,11 @@ class LinkBench {
     if (options_.torch_python.empty()) {
       return absl::FailedPreconditionError("no --torch-python, a Python that has torch, was given");
     }
-    if (baseline_config_.data.path == kCompilerHeaders) {
+    if (figures_.config.data.path == kCompilerHeaders) {
       return absl::FailedPreconditionError("PyTorch's script wants a text, by --data");
     }
     TorchRunOptions torch{.network = network_.get(),
-                          .config = baseline_config_,
+                          .config = figures_.config,
                           .parameters = figures_.parameters,
                           .python = options_.torch_python,
                           .folder = folder_,
@@ -259,7 +258,6 @@ class LinkBench {
   }
 
   const BenchLinkOptions& options_;
-  const RunConfig baseline_config_;
   const std::string binaries_, folder_;
   const int interrupt_fd_;
   std::unique_ptr<LinkNetwork> network_;
@@ -288,7 +286,6 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
   LONGWAVE_RETURN_IF_ERROR(CheckOptions(options));
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LinkBenchConfig(options));
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig baseline, LinkBenchConfig(options, /*baseline=*/true));
   LONGWAVE_RETURN_IF_ERROR(LinkNetwork::Check());
   const std::string folder = absl::StrCat(
       std::filesystem::absolute(options.runs_dir).string(), "/bench-link-",
@@ -299,9 +296,7 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
     return absl::UnavailableError(
         absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
   }
-  return LinkBench(options, std::move(config), std::move(baseline), std::move(binaries), folder,
-                   interrupt_fd)
-      .Run();
+  return LinkBench(options, std::move(config), std::move(binaries), folder, interrupt_fd).Run();
 }
 
 }  // namespace

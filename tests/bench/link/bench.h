@@ -13,13 +13,12 @@ namespace longwave {
 // `bench_link`: a real training run over links of a given rate, beside other ways to train the same
 // model over the same links.
 struct BenchLinkOptions {
-  std::vector<std::string> overrides;           // key=value
-  std::vector<std::string> baseline_overrides;  // of the baselines alone
-  std::string data;                             // stands for data.path, if given
-  std::vector<double> rates = {10, 100};        // Mbit/s
-  uint32_t mtu = 9000;                          // of the data links
-  bool no_loss_probes = false;                  // of TCP, on every node
-  uint32_t rounds = 8;                          // of every run of the preset, the unshaped one too
+  std::vector<std::string> overrides;     // key=value
+  std::string data;                       // stands for data.path, if given
+  std::vector<double> rates = {10, 100};  // Mbit/s
+  uint32_t mtu = 9000;                    // of the data links
+  bool no_loss_probes = false;            // of TCP, on every node
+  uint32_t rounds = 8;                    // of every run of the preset, the unshaped one too
   std::vector<std::string> baselines = {"torch-ddp", "ddp", "diloco"};
   std::string torch_python;  // a Python with torch; empty: PyTorch is not measured
   bool quick = false;        // a GPT of 1 M parameters instead of 10 M
@@ -32,9 +31,9 @@ struct BenchLinkOptions {
 // plus the signal's number after a signal.
 int RunBenchLink(const BenchLinkOptions& options);
 
-// The run that is measured, or what its baselines begin from, whole and checked. The learning rate
-// is constant after the warm-up, so that runs of different lengths begin alike.
-absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options, bool baseline = false);
+// The run that is measured, whole and checked. The learning rate is constant after the warm-up, so
+// that runs of different lengths begin alike.
+absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options);
 
 // The same model, data and inner optimizer, trained by another preset with as many inner steps
 // between syncs, if it has any.

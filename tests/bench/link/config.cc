@@ -26,7 +26,7 @@ const char* const kQuick[] = {
 
 }  // namespace
 
-absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options, bool baseline) {
+absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
   if (options.rounds == 0) {
     return absl::InvalidArgumentError("--rounds: got 0, wanted at least 1");
   }
@@ -36,10 +36,6 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options, bool 
   const auto& size = options.quick ? kQuick : kWhole;
   overrides.insert(overrides.end(), std::begin(size), std::end(size));
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  if (baseline) {
-    overrides.insert(overrides.end(), options.baseline_overrides.begin(),
-                     options.baseline_overrides.end());
-  }
   if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
   // The configuration's minimum; the runs' numbers follow from H.
   overrides.push_back("run.steps=1000000");

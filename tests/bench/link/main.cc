@@ -13,10 +13,6 @@ int main(int argc, char** argv) {
                "bench_link");
   app.add_option("--set", options.overrides, "A setting, key=value; may be given again")
       ->allow_extra_args(false);
-  app.add_option("--baseline-set", options.baseline_overrides,
-                 "A setting of the baselines alone, as a learning rate of their own; may be given "
-                 "again")
-      ->allow_extra_args(false);
   app.add_option("--data", options.data, "Text to train on: a file or a folder");
   app.add_option("--rates", options.rates, "Rates of the links, Mbit/s")
       ->delimiter(',')

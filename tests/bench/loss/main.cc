@@ -14,8 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,18 +27,13 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
-#include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "kernels/ops.h"
 #include "tests/bench/in_process/in_process.h"
 #include "tests/bench/loss/energy.h"
 #include "worker/data/corpus.h"
-#include "worker/member/sync_options.h"
 #include "worker/models/device.h"
-#include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
-#include "worker/sync/pipeline.h"
-#include "worker/trainer/trainer.h"
 
 namespace longwave {
 namespace {
@@ -50,63 +43,6 @@ struct Options {
   Overrides overrides = {"run.shards=1", "run.validate_every=1000000", "train.threads=1"};
   bool energy = false;
 };
-
-struct Outcome {
-  double loss = 0;
-  uint64_t parameters = 0;
-  uint32_t rounds = 0;
-};
-
-// A worker's whole run, on the thread that calls it.
-absl::StatusOr<Outcome> Train(const RunConfig& config, const Corpus& data, uint32_t worker,
-                              ShardInProcess* shard, EnergyMeter* meter) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice("cpu"));
-  const int threads = static_cast<int>(config.train.threads);
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Replica> replica,
-      Replica::Create(config.model, config.train, config.run.seed, threads, device.kind));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const Layout layout,
-      Layout::Create(replica->manifest(), LayoutOptionsFor(config, replica->manifest())));
-  const KernelOps* const ops = meter == nullptr ? device.ops : meter->Watch(device.ops, *replica);
-  const Exec exec = {.stream = device.stream, .threads = threads};
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SyncPipeline> pipeline,
-      SyncPipeline::Create(SyncOptionsOf(config.sync, config.run.seed), &layout, ops, exec,
-                           {.theta = replica->theta(), .gradient = replica->gradient()}));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<InnerOptimizer> optimizer,
-                            MakeOptimizer(config.train, replica->manifest(), ops, exec));
-  const std::unique_ptr<Exchange> exchange = shard->Connect(worker);
-  NobodyWatches control(/*validates=*/worker == 0);
-  Trainer trainer({.data = &data,
-                   .replica = replica.get(),
-                   .optimizer = optimizer.get(),
-                   .run_dir = std::filesystem::temp_directory_path().string(),
-                   .member = {.config = &config,
-                              .layout = &layout,
-                              .ops = ops,
-                              .exec = exec,
-                              .gradient = replica->gradient(),
-                              .pipeline = pipeline.get(),
-                              .exchange = exchange.get(),
-                              .control = &control,
-                              .worker = worker}});
-  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
-  return Outcome{.loss = control.last.validation_loss.value_or(0),
-                 .parameters = replica->parameter_count(),
-                 .rounds = control.last.round + 1};
-}
-
-// Every worker derives the same layout from its own replica; the shard wants it before the first.
-absl::StatusOr<std::unique_ptr<ShardInProcess>> MakeShard(const RunConfig& config) {
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Replica> replica,
-      Replica::Create(config.model, config.train, config.run.seed, /*threads=*/1));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const Layout layout,
-      Layout::Create(replica->manifest(), LayoutOptionsFor(config, replica->manifest())));
-  return ShardInProcess::Create(config, layout);
-}
 
 // "train.optimizer=muon sync.up.k=128": the settings that decide the loss and are not the preset's.
 absl::StatusOr<std::string> Differences(const RunConfig& config) {
@@ -129,29 +65,36 @@ absl::Status Run(const Options& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(options.config, options.overrides));
   LONGWAVE_ASSIGN_OR_RETURN(const std::string differences, Differences(config));
   LONGWAVE_ASSIGN_OR_RETURN(const Corpus data, Corpus::Load(config.data, config.model));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardInProcess> shard, MakeShard(config));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardInProcess> shard,
+                            ShardInProcess::Create(config));
+  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice("cpu"));
   std::optional<EnergyMeter> meter;
   if (options.energy) {
     LONGWAVE_RETURN_IF_ERROR(EnergyMeter::Check(config));
     meter.emplace();
   }
-  std::vector<absl::StatusOr<Outcome>> outcomes(config.run.workers);
+  std::vector<absl::StatusOr<TrainedInProcess>> outcomes(config.run.workers);
   std::vector<std::thread> workers;
   for (uint32_t worker = 0; worker < config.run.workers; ++worker) {
     workers.emplace_back([&, worker] {
-      EnergyMeter* const watched = worker == 0 && meter.has_value() ? &*meter : nullptr;
-      outcomes[worker] = Train(config, data, worker, shard.get(), watched);
+      const bool watched = worker == 0 && meter.has_value();
+      outcomes[worker] = TrainInProcess(config, device, data, worker, /*validates=*/worker == 0,
+                                        shard.get(), [&](const KernelOps* ops, Replica& replica) {
+                                          return watched ? meter->Watch(ops, replica) : ops;
+                                        });
       if (!outcomes[worker].ok()) shard->Fail(outcomes[worker].status());
     });
   }
   for (std::thread& worker : workers) worker.join();
-  for (const absl::StatusOr<Outcome>& outcome : outcomes) {
+  for (const absl::StatusOr<TrainedInProcess>& outcome : outcomes) {
     LONGWAVE_RETURN_IF_ERROR(outcome.status());
   }
-  const Outcome& first = *outcomes.front();
-  const double shares = static_cast<double>(first.parameters) * first.rounds * config.run.workers;
+  const TrainedInProcess& first = *outcomes.front();
+  const double shares =
+      static_cast<double>(first.parameters) * (first.last.round + 1) * config.run.workers;
   const ByteCounts bytes = shard->bytes();
-  absl::PrintF("loss %.4f  up %.4f  down %.4f  %s seed %d workers %d steps %d:%s\n", first.loss,
+  absl::PrintF("loss %.4f  up %.4f  down %.4f  %s seed %d workers %d steps %d:%s\n",
+               first.last.validation_loss.value_or(0),
                static_cast<double>(bytes.payload_pushed) / shares,
                static_cast<double>(bytes.payload_pulled) / shares, config.run.preset,
                config.run.seed, config.run.workers, config.run.steps, differences);

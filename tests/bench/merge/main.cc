@@ -7,8 +7,6 @@
 //   x generic    the figure relative to that of the plain instructions, in the same minute
 // Each result is compared with the same rounds with the plain instructions, byte for byte.
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +24,7 @@
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
 #include "server/shard/aggregator.h"
+#include "tests/bench/clock.h"
 #include "tests/support/reference/tile_codec.h"
 #include "tests/support/sent_frame.h"
 
@@ -41,11 +40,7 @@ struct Setting {
 };
 
 // Processor time of this thread, which excludes other processes.
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double Now() { return SecondsOf(CLOCK_THREAD_CPUTIME_ID); }
 
 // Cycles a second of this core: a chain of additions is one cycle each.
 double MeasureFrequency() {

@@ -10,7 +10,6 @@
 // Ends with status 1 where a bar is missed. --quick: fewer members and pages, and no bars.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +28,8 @@
 #include "common/metrics/metrics_server.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/coordinator_metrics.h"
+#include "tests/bench/clock.h"
+#include "tests/bench/in_process/nobody_watches.h"
 #include "tests/support/http_get.h"
 #include "worker/member/worker_metrics.h"
 
@@ -44,9 +45,9 @@ constexpr double kStepSeconds = 0.010;  // a small model's, on a CPU
 constexpr double kWorkerShareMax = 0.005;
 
 double Seconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = SecondsOf(CLOCK_MONOTONIC);
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return SecondsOf(CLOCK_MONOTONIC) - begin;
 }
 
 double Median(std::vector<double> values) {
@@ -158,25 +159,13 @@ bool BenchCoordinator(uint32_t members, int pages) {
   return Median(ms) < kPageMsMax && static_cast<double>(bytes) < kPageBytesMax;
 }
 
-class NoHost final : public ControlPlane {
- public:
-  Directive directive() const override { return {.epoch = 1}; }
-  bool stop_requested() const override { return false; }
-  void SetState(const WorkerState&) override {}
-  void Report(RoundReport) override {}
-  void SetReadyRound(uint32_t) override {}
-  std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
-  void Finish(const FinalReport&) override {}
-  absl::StatusOr<bool> AwaitEnd(absl::Duration) override { return true; }
-};
-
 bool BenchWorker(int pages, int steps) {
   Metrics metrics(MetricPart::kWorker);
   metrics.SetLabel("run", "bench");
   metrics.SetLabel("worker", "worker-0");
   const auto layout = Layout::Create({{{"w", {1024, 1024}}}}, LayoutOptions{});
   LONGWAVE_CHECK(layout.ok());
-  const NoHost host;
+  const NobodyWatches host;
   WorkerMetrics series(&metrics, &*layout, DefaultConfig(), &host, 1);
   WorkerState state{.phase = WorkerPhase::kTraining};
   // The metrics calls of a trainer's step.

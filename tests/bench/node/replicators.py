@@ -14,9 +14,11 @@ import argparse
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from runs import run, words  # noqa: E402
 
 STEPS, TIMED_STEPS, TILE = 320, 16, 4096
 RUN = {"run.workers": 2, "run.steps": STEPS, "train.warmup_steps": 50, "run.validation_batches": 32}
@@ -36,24 +38,12 @@ def rows(rates):
     yield "`longwave`, H 16", 16, {"run.preset": "longwave", "sync.inner_steps": 16}, (6e-3, 1e-2)
 
 
-def settings(*trees):
-    merged = {key: value for tree in trees for key, value in tree.items()}
-    return [word for key, value in merged.items() for word in ("--set", f"{key}={value}")]
-
-
-def said(command):
-    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"error: {' '.join(map(str, command))}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
-    return ended.stdout
-
-
 def best(options, row, learning_rates, empty):
     """(validation loss, bytes up, down, learning rate) of the rate that ends lowest; bytes a parameter and step."""
     inner_steps, outcomes = row.get("sync.inner_steps", 1), []
     for rate in learning_rates:
-        line = said([options.build / "bin/bench_loss", empty, "--data", options.text,
-                     *settings(RUN, GPT, row, {"train.learning_rate": rate})])
+        line = run(options.build / "bin/bench_loss", empty, "--data", options.text,
+                   *words(RUN, GPT, row, {"train.learning_rate": rate}))
         loss, up, down = map(float, re.match(r"loss (\S+)  up (\S+)  down (\S+)", line).groups())
         outcomes.append((loss, up / inner_steps, down / inner_steps, rate))
     return min(outcomes)
@@ -63,10 +53,9 @@ def seconds_a_step(options, row, folder):
     inner_steps = row.get("sync.inner_steps", 1)
     rounds = max(1, TIMED_STEPS // inner_steps)
     figures = folder / "figures.json"
-    said([options.build / "bin/bench_link", "--quick", "--rates", options.mbit, "--rounds", rounds, "--baselines", "none",
-          "--data", options.text, "--runs-dir", folder, "--json", figures,
-          *settings({"sync.inner_steps": 1}, GPT, row,
-                    {"run.workers": 2, "train.threads": 1, "train.warmup_steps": 0})])
+    run(options.build / "bin/bench_link", "--quick", "--rates", options.mbit, "--rounds", rounds, "--baselines", "none",
+        "--data", options.text, "--runs-dir", folder, "--json", figures,
+        *words({"sync.inner_steps": 1}, GPT, row, {"run.workers": 2, "train.threads": 1, "train.warmup_steps": 0}))
     shaped, _ = json.loads(figures.read_text(encoding="utf-8"))["runs"]
     return shaped["seconds_to_target"] / (rounds * inner_steps)
 

@@ -14,12 +14,14 @@ import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "link"))
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(BENCH), str(BENCH / "link")]
+from runs import run, words  # noqa: E402
+
 KINDS = {"one process": 1, "ddp": 2, "fsdp": 2}
 BATCH, CONTEXT, VALIDATION_BATCHES = 8, 64, 32
 
@@ -73,13 +75,12 @@ def loss_of(options, kind, seed, folder):
     settings = {"run.workers": 2, "run.shards": 1, "run.steps": options.steps, "run.preset": "longwave_adamw",
                 "run.name": f"{kind.split()[0]}-{seed}", "sync.inner_steps": 15, "run.start": "member"}
     command = [options.build / "bin/longwave", "up", "--runs-dir", folder, "--worker-command", program]
-    ended = subprocess.run([str(word) for word in command + [w for k, v in settings.items() for w in ("--set", f"{k}={v}")]],
-                           capture_output=True, text=True, check=False)
+    run(*command, *words(settings))
     logs = "".join(log.read_text(encoding="utf-8") for log in pathlib.Path(folder).rglob("worker-*.log")
                    if settings["run.name"] in str(log))
     losses = set(re.findall(r"(?m)^validation loss (\d\S+)$", logs))
-    if ended.returncode or len(losses) != 1:  # both nodes have one model
-        raise SystemExit(f"error: {command}\n{ended.stdout[-3000:]}{ended.stderr[-3000:]}\nlosses {losses}\n{logs[-3000:]}")
+    if len(losses) != 1:  # both nodes have one model
+        raise SystemExit(f"error: {command}\nlosses {losses}\n{logs[-3000:]}")
     return float(losses.pop())
 
 

@@ -9,8 +9,6 @@
 // to itself. With fewer cores the two ends share them.
 #include "common/link/curve.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,11 +18,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/link/link.h"
+#include "tests/bench/clock.h"
 
 namespace longwave {
 namespace {
@@ -32,13 +30,6 @@ namespace {
 constexpr size_t kFrameBytes = size_t{1} << 20;
 constexpr absl::Duration kWaitMax = absl::Seconds(60);
 constexpr uint32_t kWorker = 3;
-
-double ProcessorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
 
 absl::Status Measure(bool encrypted, int frames) {
   LinkOptions at_router{.receive_queue_frames = 32};
@@ -62,8 +53,8 @@ absl::Status Measure(bool encrypted, int frames) {
   if (!first.has_value()) return absl::UnavailableError("nothing came: " + router->last_refusal());
 
   absl::Status sent;
-  const double processor_before = ProcessorSeconds();
-  const absl::Time begin = absl::Now();
+  const double processor = SecondsOf(CLOCK_PROCESS_CPUTIME_ID);
+  const double begin = SecondsOf(CLOCK_MONOTONIC);
   std::thread sender([&] {
     for (int i = 0; i < frames && sent.ok(); ++i) {
       do {
@@ -80,12 +71,13 @@ absl::Status Measure(bool encrypted, int frames) {
     if (!next.ok() || !next->has_value()) break;
     ++received;
   }
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const double seconds = SecondsOf(CLOCK_MONOTONIC) - begin;
   sender.join();
   LONGWAVE_RETURN_IF_ERROR(sent);
   const double bits = static_cast<double>(kFrameBytes) * 8 * received;
   std::printf("%s,%d,%zu,%.3f,%.2f,%d,%.3f\n", encrypted ? "curve" : "plain", frames, kFrameBytes,
-              seconds, bits / seconds / 1e9, received, ProcessorSeconds() - processor_before);
+              seconds, bits / seconds / 1e9, received,
+              SecondsOf(CLOCK_PROCESS_CPUTIME_ID) - processor);
   if (received < frames) return absl::DataLossError("frames went missing");
   return absl::OkStatus();
 }

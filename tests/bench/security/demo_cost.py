@@ -17,10 +17,12 @@ import pathlib
 import random
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import runs  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WANTED = 0.01
@@ -37,12 +39,9 @@ def run(longwave, settings, mode, folder):
     """Seconds, processor seconds and state hash of one run."""
     overrides = [part for setting in (*settings, f"security.mode={mode}") for part in ("--set", setting)]
     begin, used = time.monotonic(), processor_seconds()
-    done = subprocess.run(
-        [longwave, "up", ROOT / "configs/demo.yaml", "--plain", "--runs-dir", folder, "--name", mode, *overrides],
-        cwd=ROOT, capture_output=True, text=True, check=False)
+    runs.run(longwave, "up", ROOT / "configs/demo.yaml", "--plain", "--runs-dir", folder, "--name", mode, *overrides,
+             cwd=ROOT)
     seconds, used = time.monotonic() - begin, processor_seconds() - used
-    if done.returncode != 0:
-        sys.exit(f"security.mode={mode}: {(done.stderr or done.stdout).strip()[-500:]}")
     summary = json.loads((pathlib.Path(folder) / mode / "summary.json").read_text(encoding="utf-8"))
     return seconds, used, summary["state_hash"]
 

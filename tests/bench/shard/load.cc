@@ -1,7 +1,6 @@
 #include "tests/bench/shard/load.h"
 
 #include <algorithm>
-#include <ctime>
 #include <limits>
 #include <optional>
 #include <variant>
@@ -10,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "tests/bench/clock.h"
 
 namespace longwave {
 namespace {
@@ -17,12 +17,6 @@ namespace {
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr absl::Duration kBusyBackoff = absl::Milliseconds(10);
 constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
-
-double OwnProcessorSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 }  // namespace
 
@@ -57,7 +51,7 @@ absl::Status Load::Greet() {
 }
 
 absl::StatusOr<LoadFigures> Load::Run(uint64_t rounds, absl::Duration duration) {
-  const double processor_before = OwnProcessorSeconds();
+  const double processor_before = SecondsOf(CLOCK_PROCESS_CPUTIME_ID);
   const LinkCounts before = Counts();
   const absl::Time begin = MonotonicNow();
   figures_ = {};
@@ -71,7 +65,7 @@ absl::StatusOr<LoadFigures> Load::Run(uint64_t rounds, absl::Duration duration) 
   LONGWAVE_RETURN_IF_ERROR(Serve([this] { return running_ == 0; }));
   LONGWAVE_RETURN_IF_ERROR(CheckFrames());
   figures_.seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
-  figures_.generator_seconds = OwnProcessorSeconds() - processor_before;
+  figures_.generator_seconds = SecondsOf(CLOCK_PROCESS_CPUTIME_ID) - processor_before;
   figures_.rounds = begun_ - first_round_;
   const LinkCounts after = Counts();
   figures_.link = {.sent = after.sent - before.sent,

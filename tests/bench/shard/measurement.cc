@@ -1,6 +1,5 @@
 #include "tests/bench/shard/measurement.h"
 
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "server/shard/merge.h"
+#include "tests/bench/clock.h"
 #include "tests/bench/shard/cluster.h"
 #include "tests/bench/shard/load.h"
 #include "tests/bench/shard/machine.h"
@@ -48,12 +48,6 @@ absl::StatusOr<double> ProcessorSecondsOf(const std::vector<std::unique_ptr<Proc
   return sum;
 }
 
-double ThreadSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // Merges the same contributions again with the Merger and without a server, and compares the
 // results with the load's: `segment` in each of the rounds 0 … rounds − 1, where later rounds
 // depend on the residual of earlier ones. Returns the merge's processor seconds, on one thread in
@@ -83,9 +77,9 @@ absl::StatusOr<double> CheckMerges(const RunConfig& config, const Layout& layout
   for (uint32_t round = 0; round < rounds; ++round) {
     const std::vector<double> factors = ClipFactors(norms, last_norm, config.sync.clip);
     for (size_t i = 0; i < factors.size(); ++i) contributions[i].factor = factors[i];
-    const double before = ThreadSeconds();
+    const double before = SecondsOf(CLOCK_THREAD_CPUTIME_ID);
     const MergedSegment wanted = merger.Merge(layout, segment, round, contributions, residual);
-    seconds += ThreadSeconds() - before;
+    seconds += SecondsOf(CLOCK_THREAD_CPUTIME_ID) - before;
     last_norm = wanted.norm();
     const std::vector<std::byte>& got = load.Kept(round, segment);
     if (got == wanted.payload) continue;

@@ -10,31 +10,22 @@
 // batches of 8 × 128 tokens, two rounds. docs/benchmarks.md, section Kernels.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/layout/layout.h"
 #include "kernels/ops.h"
+#include "tests/bench/clock.h"
 #include "tests/bench/in_process/in_process.h"
 #include "worker/data/corpus.h"
-#include "worker/member/sync_options.h"
 #include "worker/models/device.h"
-#include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
-#include "worker/sync/pipeline.h"
-#include "worker/trainer/trainer.h"
 
 namespace longwave {
 namespace {
@@ -50,10 +41,10 @@ double decode_seconds = 0;
 // Earlier queued work, such as an inner step, is finished before the clock starts.
 absl::Status Timed(const Exec& exec, double* seconds, auto&& call) {
   LONGWAVE_RETURN_IF_ERROR(timed_ops->wait(exec));
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = SecondsOf(CLOCK_MONOTONIC);
   LONGWAVE_RETURN_IF_ERROR(call());
   const absl::Status done = timed_ops->wait(exec);
-  *seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  *seconds += SecondsOf(CLOCK_MONOTONIC) - begin;
   return done;
 }
 
@@ -102,49 +93,26 @@ absl::StatusOr<RunConfig> MakeConfig(int argc, char** argv) {
 absl::Status Run(const RunConfig& config) {
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   LONGWAVE_ASSIGN_OR_RETURN(const Corpus data, Corpus::Load(config.data, config.model));
-  const int threads = static_cast<int>(config.train.threads);
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Replica> replica,
-      Replica::Create(config.model, config.train, config.run.seed, threads, device.kind));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const Layout layout,
-      Layout::Create(replica->manifest(), LayoutOptionsFor(config, replica->manifest())));
-  const KernelOps ops = WithClock(device.ops);
-  const Exec exec = {.stream = device.stream, .threads = threads};
-  const SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SyncPipeline> pipeline,
-      SyncPipeline::Create(sync, &layout, &ops, exec,
-                           {.theta = replica->theta(), .gradient = replica->gradient()}));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardInProcess> shard,
-                            ShardInProcess::Create(config, layout));
-  const std::unique_ptr<Exchange> exchange = shard->Connect(0);
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<InnerOptimizer> optimizer,
-                            MakeOptimizer(config.train, replica->manifest(), &ops, exec));
-  NobodyWatches host;
-  Trainer trainer({.data = &data,
-                   .replica = replica.get(),
-                   .optimizer = optimizer.get(),
-                   .member = {.config = &config,
-                              .layout = &layout,
-                              .ops = &ops,
-                              .exec = exec,
-                              .gradient = replica->gradient(),
-                              .pipeline = pipeline.get(),
-                              .exchange = exchange.get(),
-                              .control = &host}});
-  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
+                            ShardInProcess::Create(config));
+  KernelOps ops;
+  LONGWAVE_ASSIGN_OR_RETURN(const TrainedInProcess done,
+                            TrainInProcess(config, device, data, /*worker=*/0, /*validates=*/false,
+                                           shard.get(), [&](const KernelOps* own, Replica&) {
+                                             ops = WithClock(own);
+                                             return &ops;
+                                           }));
   const double kernels = encode_seconds + decode_seconds;
-  const double rounds = host.last.round + 1;
+  const double rounds = done.last.round + 1;
   std::printf("%llu parameters on %s, %u threads, batch %u x %u, H %u, %.0f rounds, loss %.3f\n",
-              static_cast<unsigned long long>(replica->parameter_count()),
+              static_cast<unsigned long long>(done.parameters),
               std::string(device.ops->name).c_str(), config.train.threads, config.train.batch,
-              config.model.context, config.sync.inner_steps, rounds, host.last.train_loss);
+              config.model.context, config.sync.inner_steps, rounds, done.last.train_loss);
   std::printf("an inner step takes %.4f s; a round's encode %.5f s, its decode-update %.5f s\n",
-              host.last.seconds_computing / static_cast<double>(host.last.step),
+              done.last.seconds_computing / static_cast<double>(done.last.step),
               encode_seconds / rounds, decode_seconds / rounds);
   std::printf("encode and decode-update take %.3f %% of a worker's time (wanted at most 1 %%)\n",
-              100 * kernels / (host.last.seconds_computing + kernels));
+              100 * kernels / (done.last.seconds_computing + kernels));
   return absl::OkStatus();
 }
 

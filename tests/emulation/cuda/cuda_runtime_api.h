@@ -12,10 +12,7 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
-  cudaErrorInvalidMemcpyDirection = 21,
-  cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
-  cudaErrorNotReady = 600,
 };
 
 enum cudaMemcpyKind {
@@ -26,20 +23,6 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault = 4,
 };
 
-enum cudaMemoryType {
-  cudaMemoryTypeUnregistered = 0,
-  cudaMemoryTypeHost = 1,
-  cudaMemoryTypeDevice = 2,
-  cudaMemoryTypeManaged = 3,
-};
-
-struct cudaPointerAttributes {
-  cudaMemoryType type;
-  int device;
-  void* devicePointer;
-  void* hostPointer;
-};
-
 struct dim3 {
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
   unsigned x, y, z;
@@ -47,11 +30,9 @@ struct dim3 {
 
 typedef struct EmulatedStream* cudaStream_t;
 typedef struct EmulatedEvent* cudaEvent_t;
-typedef void (*cudaHostFn_t)(void* data);
 
-inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1,
-                          cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
 
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t error);
@@ -69,7 +50,6 @@ cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -80,14 +60,11 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventQuery(cudaEvent_t event);
 
 #endif  // LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_API_H_

@@ -1,5 +1,4 @@
-// Writes valid inputs of checkpoint_fuzz, one file each, to FOLDER/checkpoint_fuzz/seed-*:
-//   write_checkpoint_fuzz_seeds tests/fuzz/corpus
+// Valid inputs of checkpoint_fuzz.
 
 #include <filesystem>
 
@@ -7,9 +6,8 @@
 #include "tests/unit/worker/checkpoint/checkpoint_testing.h"
 
 namespace longwave {
-namespace {
 
-bool WriteAll(const std::filesystem::path& corpora) {
+bool WriteCheckpointSeeds(const std::filesystem::path& corpora) {
   const std::filesystem::path folder = corpora / "checkpoint_fuzz";
   Checkpoint bare = TestCheckpoint();
   bare.pushes.clear();
@@ -19,9 +17,4 @@ bool WriteAll(const std::filesystem::path& corpora) {
          WriteSeed(folder / "seed-bare", FileOf(bare));
 }
 
-}  // namespace
 }  // namespace longwave
-
-int main(int argc, char** argv) {
-  return longwave::WriteSeedsMain(argc, argv, &longwave::WriteAll);
-}

@@ -1,5 +1,4 @@
-// Writes valid inputs of coordinator_record_fuzz, one file each, to FOLDER/coordinator_record_fuzz:
-//   write_coordinator_fuzz_seeds tests/fuzz/corpus
+// Valid inputs of coordinator_record_fuzz.
 
 #include <filesystem>
 #include <string>
@@ -11,10 +10,9 @@
 #include "tests/unit/coordinator/random_events.h"
 
 namespace longwave {
-namespace {
 
 // Each as the changes that a whole record is, and as a file of that and the changes since.
-bool WriteAll(const std::filesystem::path& corpora) {
+bool WriteCoordinatorSeeds(const std::filesystem::path& corpora) {
   const std::filesystem::path folder = corpora / "coordinator_record_fuzz";
   bool good = true;
   for (const uint32_t steps : {3u, 40u, 300u}) {
@@ -40,9 +38,4 @@ bool WriteAll(const std::filesystem::path& corpora) {
   return good;
 }
 
-}  // namespace
 }  // namespace longwave
-
-int main(int argc, char** argv) {
-  return longwave::WriteSeedsMain(argc, argv, &longwave::WriteAll);
-}

@@ -1,5 +1,4 @@
-// Writes valid inputs of the store's fuzz targets, one file each, to FOLDER/<target>/seed-*:
-//   write_store_fuzz_seeds tests/fuzz/corpus
+// Valid inputs of the store's fuzz targets.
 
 #include <array>
 #include <filesystem>
@@ -75,13 +74,10 @@ bool WriteSnapshots(const std::filesystem::path& folder) {
          WriteSnapshot(folder / "seed-state-zstd", kState, 2, state_content, Compression::kZstd);
 }
 
-bool WriteAll(const std::filesystem::path& corpora) {
+}  // namespace
+
+bool WriteStoreSeeds(const std::filesystem::path& corpora) {
   return WriteLogs(corpora / "log_file_fuzz") && WriteSnapshots(corpora / "snapshot_fuzz");
 }
 
-}  // namespace
 }  // namespace longwave
-
-int main(int argc, char** argv) {
-  return longwave::WriteSeedsMain(argc, argv, &longwave::WriteAll);
-}
