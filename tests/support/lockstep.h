@@ -7,12 +7,25 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/base/rng.h"
 #include "common/layout/layout.h"
 #include "server/shard/aggregator.h"
 #include "tests/support/sent_frame.h"
 #include "worker/sync/pipeline.h"
 
 namespace longwave {
+
+// A model with an odd shape of each kind, and values around 0 for it.
+inline Manifest SmallModel() {
+  return {
+      .tensors = {{"embedding", {100, 70}}, {"bias", {70}}, {"conv", {64, 4, 4, 4}}, {"g", {}}}};
+}
+inline std::vector<float> Noise(size_t count, uint64_t seed, double scale) {
+  Rng rng(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(scale * (rng.Uniform() - rng.Uniform()));
+  return values;
+}
 
 // A whole cluster in one thread without I/O: the real pipelines of all workers and the real
 // aggregator of one shard, stepped round by round.

@@ -22,6 +22,12 @@ class CgroupMemory : public ::testing::Test {
     Write("self", self);
     return ReadCgroupMemory(folder_.string(), (folder_ / "self").string());
   }
+  void ExpectMemory(const std::string& self, double total, double available) const {
+    const auto memory = Read(self);
+    ASSERT_TRUE(memory.has_value());
+    EXPECT_EQ(memory->total_bytes, total);
+    EXPECT_EQ(memory->available_bytes, available);
+  }
 
   const TestFolder temporary_;
   const fs::path folder_ = temporary_.path();
@@ -44,10 +50,7 @@ TEST_F(CgroupMemory, IsWhatItsGroupLeaves) {
   Write("memory.max", "4000");
   Write("memory.current", "3000");
   Write("memory.stat", "anon 500\ninactive_file 1500");
-  const auto memory = Read("0::/");
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_EQ(memory->total_bytes, 4000);
-  EXPECT_EQ(memory->available_bytes, 2500);
+  ExpectMemory("0::/", 4000, 2500);
 }
 
 TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAbove) {
@@ -57,10 +60,7 @@ TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAbove) {
   Write("a/b/memory.current", "10");
   Write("a/b/c/memory.max", "2000");
   Write("a/b/c/memory.current", "1000");
-  const auto memory = Read("0::/a/b/c");
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_EQ(memory->total_bytes, 2000);
-  EXPECT_EQ(memory->available_bytes, 100);
+  ExpectMemory("0::/a/b/c", 2000, 100);
 }
 
 // Without such a namespace the path is the host's, and the container's own group is the mount.
@@ -68,10 +68,7 @@ TEST_F(CgroupMemory, OfVersion1IsFoundAboveAPathThatIsNotThere) {
   Write("memory/memory.limit_in_bytes", "4000");
   Write("memory/memory.usage_in_bytes", "5000");
   Write("memory/memory.stat", "total_inactive_file 100");
-  const auto memory = Read("9:cpu:/x\n4:memory:/kubepods/pod7/c\n0::/");
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_EQ(memory->total_bytes, 4000);
-  EXPECT_EQ(memory->available_bytes, 0);
+  ExpectMemory("9:cpu:/x\n4:memory:/kubepods/pod7/c\n0::/", 4000, 0);
 }
 
 }  // namespace

@@ -152,22 +152,22 @@ TEST(PresetPrecedence, PresetOverDefaults) {
   const RunConfig config = Parsed("run: {preset: diloco}");
   EXPECT_EQ(config.sync.update, UpdateRule::kNesterov);
   EXPECT_EQ(config.sync.eta, 0.7);
+  EXPECT_EQ(config.sync.mu, 0.9);
   EXPECT_EQ(config.sync.up.selection, Selection::kAll);
 }
 
-TEST(PresetPrecedence, FileOverPresetWhereverThePresetStands) {
-  const RunConfig config = Parsed("sync: {eta: 0.5}\nrun: {preset: diloco}");
-  EXPECT_EQ(config.sync.eta, 0.5);
-  EXPECT_EQ(config.sync.mu, 0.9);
-}
-
-TEST(PresetPrecedence, OverrideOverFile) {
-  const RunConfig config = Parsed("sync: {eta: 0.5}", {"sync.eta=0.25"});
-  EXPECT_EQ(config.sync.eta, 0.25);
-}
-
-TEST(PresetPrecedence, LaterOverrideOverEarlier) {
-  EXPECT_EQ(Parsed("{}", {"sync.eta=0.25", "sync.eta=0.125"}).sync.eta, 0.125);
+TEST(PresetPrecedence, OverrideOverFileOverPresetWhateverTheOrder) {
+  const struct {
+    const char* text;
+    Overrides overrides;
+    double eta;
+  } cases[] = {{"sync: {eta: 0.5}\nrun: {preset: diloco}", {}, 0.5},
+               {"sync: {eta: 0.5}", {"sync.eta=0.25"}, 0.25},
+               {"{}", {"sync.eta=0.25", "sync.eta=0.125"}, 0.125},  // the later one
+               {"{}", {"sync.eta=0.25", "preset=diloco"}, 0.25}};
+  for (const auto& each : cases) {
+    EXPECT_EQ(Parsed(each.text, each.overrides).sync.eta, each.eta) << each.text;
+  }
 }
 
 TEST(PresetPrecedence, OverriddenPresetStaysUnderTheFilesKeys) {
@@ -181,10 +181,6 @@ TEST(PresetPrecedence, OverriddenPresetStaysUnderTheFilesKeys) {
 
 TEST(PresetPrecedence, PresetIsShortForRunPreset) {
   EXPECT_EQ(Parsed("{}", {"preset=ddp"}), Parsed("{}", {"run.preset=ddp"}));
-}
-
-TEST(PresetPrecedence, OverrideHoldsAgainstAPresetNamedAfterIt) {
-  EXPECT_EQ(Parsed("{}", {"sync.eta=0.25", "preset=diloco"}).sync.eta, 0.25);
 }
 
 TEST(ParseConfig, TakesDottedKeysAndSectionsAlike) {

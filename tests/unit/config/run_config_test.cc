@@ -81,15 +81,5 @@ TEST(LayoutOptionsFor, LeavesABadManifestToTheLayout) {
   EXPECT_EQ(LayoutOptionsFor(WithShards(2), Manifest{}).segment_tiles, 256u);
 }
 
-TEST(Names, AreThoseOfTheDesign) {
-  EXPECT_EQ(Name(SignalKind::kGradient), "gradient");
-  EXPECT_EQ(Name(SignalKind::kPseudoGradient), "pseudo-gradient");
-  EXPECT_EQ(Name(UpdateRule::kSgd), "sgd");
-  EXPECT_EQ(Name(UpdateRule::kSign), "sign");
-  EXPECT_EQ(Name(UpdateRule::kNesterov), "nesterov");
-  EXPECT_EQ(Name(UpdateRule::kInner), "inner");
-  EXPECT_EQ(Name(UpdateRule::kLocal), "local");
-}
-
 }  // namespace
 }  // namespace longwave

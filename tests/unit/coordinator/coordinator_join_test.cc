@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/unit/coordinator/coordinator_testing.h"
 
@@ -24,6 +23,15 @@ class CoordinatorJoinTest : public CoordinatorTest {
     }
   }
   WorkerPhase Phase(uint32_t worker) { return Status().members.at(worker).state.phase; }
+  // Worker 0 comes back as process 5, from round 5 on: round 4 is worker 1's, which does not wait.
+  void BeginWithOneThatComesBack() {
+    Begin(Options(2, 1, 100));
+    for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+    Step(Returning(0, 5));
+    ShardsAt(4);
+    Step(Ready(0, 5, 4, 2));
+    ASSERT_EQ(FirstRound(0), 5u);
+  }
 };
 
 // --- a new name ------------------------------------------------------------------------------
@@ -92,28 +100,20 @@ TEST_F(CoordinatorJoinTest, AJoinerBeginsAfterTheNewestRoundOfAnyShard) {
   EXPECT_EQ(Status().epoch, 3u);
 }
 
-TEST_F(CoordinatorJoinTest, AJoinerIsNotToPushToRoundsThatItKnowsToBeOver) {
-  Begin(Options(1, 1, 100));
-  Step(Worker(1));
-  ShardsAt(7);  // a moment old
-  Step(Ready(1, 101, 12, 2));
-  EXPECT_EQ(FirstRound(1), 12u);
-}
-
-TEST_F(CoordinatorJoinTest, AFirstRoundIsNoneAfterTheLast) {
-  Begin(Options(1, 1, 10));
-  Step(Worker(1));
-  ShardsAt(9);
-  Step(Ready(1, 101, 9, 2));
-  EXPECT_EQ(FirstRound(1), 10u);
-}
-
-TEST_F(CoordinatorJoinTest, AReadyRoundCountsOnceTheMemberKnowsThatItJoins) {
-  Begin(Options(1, 1, 100));
-  Step(Worker(1));
-  ShardsAt(7);
-  Step(Ready(1, 101, 7, 1));  // stated for an earlier membership
-  EXPECT_EQ(FirstRound(1), kRoundNever);
+TEST_F(CoordinatorJoinTest, AFirstRoundIsInTheRunAfterWhatTheJoinerKnowsToBeOver) {
+  const struct {
+    uint32_t open_round, ready_round, known_epoch, first_round;
+  } cases[] = {{7, 12, 2, 12},           // the shard's report is a moment old
+               {9, 9, 2, 10},            // none after the last
+               {7, 7, 1, kRoundNever}};  // stated for an earlier membership
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.ready_round);
+    Begin(Options(1, 1, each.open_round == 9 ? 10 : 100));
+    Step(Worker(1));
+    ShardsAt(each.open_round);
+    Step(Ready(1, 101, each.ready_round, each.known_epoch));
+    EXPECT_EQ(FirstRound(1), each.first_round);
+  }
 }
 
 TEST_F(CoordinatorJoinTest, NobodyWaitsForAJoiner) {
@@ -401,12 +401,7 @@ TEST_F(CoordinatorJoinTest, WhenNobodyElsePushesItBeginsWithTheRoundThatItIsRead
 }
 
 TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenThoseWhoPushedBeforeAreGone) {
-  Begin(Options(2, 1, 100));
-  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
-  Step(Returning(0, 5));
-  ShardsAt(4);
-  Step(Ready(0, 5, 4, 2));
-  ASSERT_EQ(FirstRound(0), 5u);  // round 4 is worker 1's, which does not wait
+  BeginWithOneThatComesBack();
   ShardsAt(4);
   WorkerHeartbeat heartbeat = Ready(0, 5, 4, 3);
   Step(heartbeat);
@@ -425,22 +420,13 @@ TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenThoseWhoPushedBeforeAreGone)
 }
 
 TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenTheOtherComesBackInAnotherProcess) {
-  Begin(Options(2, 1, 100));
-  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
-  Step(Returning(0, 5));
-  ShardsAt(4);
-  Step(Ready(0, 5, 4, 2));
-  ASSERT_EQ(FirstRound(0), 5u);
+  BeginWithOneThatComesBack();
   Step(Returning(1, 6));
   EXPECT_EQ(FirstRound(0), 4u);
 }
 
 TEST_F(CoordinatorJoinTest, OnceItHasReportedItsFirstRoundStays) {
-  Begin(Options(2, 1, 100));
-  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
-  Step(Returning(0, 5));
-  ShardsAt(4);
-  Step(Ready(0, 5, 4, 2));
+  BeginWithOneThatComesBack();
   WorkerHeartbeat heartbeat = Beat(0, {Report(5)});
   heartbeat.incarnation = 5;
   Step(heartbeat);

@@ -261,18 +261,6 @@ TEST_F(CoordinatorRecordTest, SilenceCountsFromTheNewCoordinatorsFirstStep) {
   EXPECT_EQ(Status().members[1].state.phase, WorkerPhase::kLost);
 }
 
-TEST_F(CoordinatorRecordTest, ARunThatIsOverStaysSo) {
-  Begin(Options(1, 1));
-  now_ = 9;
-  Step(StopRequested{"enough"});
-  coordinator_.emplace(Options(1, 1), coordinator_->Export(absl::UnixEpoch()));
-  now_ = 100;
-  const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(0)));
-  EXPECT_EQ(reply.instruction, Instruction::kStop);
-  EXPECT_EQ(reply.reason, "enough");
-  EXPECT_EQ(Status().seconds, 9);
-}
-
 // --- records that are none ---------------------------------------------------------------------
 
 TEST_F(CoordinatorRecordTest, ARecordOfOtherSettingsIsRefused) {

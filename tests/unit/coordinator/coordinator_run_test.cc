@@ -135,14 +135,6 @@ TEST_F(CoordinatorTest, FailsOnLossesThatAreNotFinite) {
 
 // --- rounds ----------------------------------------------------------------------------------
 
-TEST_F(CoordinatorTest, FinishesARoundWhenEveryMemberHasReportedIt) {
-  Begin(Options(2, 1));
-  EXPECT_THAT(All<RoundFinished>(Step(Beat(0, {Report(0)}))), IsEmpty());
-  const auto effects = Step(Beat(1, {Report(0)}));
-  EXPECT_EQ(Only<RoundFinished>(effects).record.round, 0u);
-  EXPECT_EQ(Status().record_count, 1u);
-}
-
 TEST_F(CoordinatorTest, ReportsSentAgainChangeNothing) {
   Begin(Options(2, 1));
   Step(Beat(0, {Report(0)}));
@@ -322,20 +314,6 @@ TEST_F(CoordinatorTest, AHungTrainerWithLiveHeartbeatsHoldsNothingUp) {
   EXPECT_EQ(Status().record_count, 30u);
   Seal({0, 1});
   EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
-}
-
-TEST_F(CoordinatorTest, FinishesWhenTheDutyToWriteTheWeightsHasPassedOn) {
-  Begin(Options(2, 1, 1));
-  Step(Beat(1, {Report(0)}));
-  now_ = 20;
-  Step(Beat(1));
-  Step(ShardBeat(0));
-  now_ = 31;
-  EXPECT_THAT(All<PhaseChanged>(Step(Tick{})), IsEmpty());  // worker 0 is lost
-  Seal({1});
-  WorkerHeartbeat last = FinalBeat(1);
-  last.final->model_file = "model.safetensors";
-  EXPECT_EQ(Only<PhaseChanged>(Step(last)).phase, RunPhase::kFinished);
 }
 
 TEST_F(CoordinatorTest, CountsAsToldOnlyThoseThatTakePart) {

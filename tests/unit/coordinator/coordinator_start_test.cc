@@ -79,17 +79,11 @@ TEST_F(CoordinatorStartTest, AWorkerWithoutFirstWeightsIsNobodysStart) {
   EXPECT_THAT(Record().start_hashes, ElementsAre(51, 53));
 }
 
-TEST_F(CoordinatorStartTest, NoRunBeginsWithoutAStart) {
-  Make(Options(1, 1));
-  Step(Shard(0));
-  Step(With(0, {}));
-  EXPECT_EQ(coordinator_->phase(), RunPhase::kWaiting);
-}
-
 TEST_F(CoordinatorStartTest, ARunThatLackedOnlyAStartBeginsWhenAProcessBringsIt) {
   Make(OfMember(1));
   Step(Shard(0));
   Step(With(0, {}));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kWaiting);
   RegisterWorker next = With(0, {51, 53});
   next.incarnation = 7;
   EXPECT_EQ(Only<PhaseChanged>(Step(next)).phase, RunPhase::kTraining);

@@ -228,17 +228,6 @@ TEST_F(CoordinatorTest, ASilentShardGivesItsPlaceUpBeforeTheStart) {
   EXPECT_EQ(All<ShardRegistration>(Step(again)).size(), 1u);
 }
 
-TEST_F(CoordinatorTest, TheNextWorkerBringsItsModelWhenAllHaveGone) {
-  Make(Options(2, 1));
-  Step(Worker(0));
-  now_ = 31;
-  Step(Tick{});
-  RegisterWorker other = Worker(1);
-  other.manifest = Model(5);
-  EXPECT_EQ(All<WorkerRegistered>(Step(other)).size(), 1u);
-  EXPECT_EQ(Status().parameters, 48u);
-}
-
 TEST_F(CoordinatorTest, FailsWhenTheStartTakesTooLong) {
   Make(Options(3, 2));
   for (now_ = 0; now_ < 300; now_ += 10) {

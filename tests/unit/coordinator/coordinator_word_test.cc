@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
 #include "tests/unit/coordinator/coordinator_testing.h"
 
 namespace longwave {
@@ -73,14 +70,6 @@ TEST_F(CoordinatorWordTest, WhatIsReportedFarAheadOfTheShardsIsToComeAgain) {
   Step(Beat(0, {Report(2000)}));
 }
 
-TEST_F(CoordinatorWordTest, ACoordinatorThatIsStartedAgainFinishesWhatTheShardsSayNext) {
-  Begin(Options(1, 1, 3), 1);
-  Step(Beat(0, {Report(0), Report(1)}));
-  ASSERT_EQ(Status().record_count, 1u);
-  coordinator_.emplace(Options(1, 1, 3), coordinator_->Export(absl::UnixEpoch()));
-  EXPECT_EQ(Only<RoundFinished>(Step(ShardAt(0, 2))).record.round, 1u);
-}
-
 // A shard that makes its range again stands before round 0 for a moment.
 TEST_F(CoordinatorWordTest, WhatIsClosedStaysClosed) {
   Begin(Options(1, 1, 3), 1);
@@ -96,6 +85,7 @@ TEST_F(CoordinatorWordTest, WhoReportsAnotherNumberOfHashesThanOfSegmentsIsRefus
               HasSubstr("3 segment hashes, wanted 2, one for each segment"));
   EXPECT_THAT(Refusal(Step(Beat(1, {Report(0, {})})), absl::StatusCode::kInvalidArgument),
               HasSubstr("0 segment hashes"));
+  Refusal(Step(SealBeat(1, {1, 2, 3})), absl::StatusCode::kInvalidArgument);
   Step(Beat(0, {Report(0)}));
   EXPECT_EQ(Only<RoundFinished>(Step(Beat(1, {Report(0)}))).record.round, 0u);
 }

@@ -2,10 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <optional>
-
-#include "absl/strings/str_cat.h"
 
 namespace longwave {
 namespace {
@@ -74,65 +71,6 @@ TEST(RoundLedger, HasAFiniteShareWhateverIsReported) {
 }
 
 // --- sealing rounds ------------------------------------------------------------------------------
-
-TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedInASealingRound) {
-  RoundLedger ledger = ClosedRounds(3);
-  const std::vector<Member> members = {{0, "a", 0}, {1, "b", 3}, {2, "c", kRoundNever}};
-  Add(ledger, members[0], {Report(0, {1}), Report(2, {2})});
-  // The last round does not wait for members that could not train it.
-  ASSERT_EQ(ledger.Finish(members, 0, 1).size(), 2u);
-  EXPECT_EQ(ledger.sealing_round(), 3u);
-  Add(ledger, members[0], {Report(3, {2})});
-  EXPECT_TRUE(
-      // The sealing round is for members with all rounds, not for joining ones.
-      ledger.Finish(members, 0, 1).empty());
-  EXPECT_FALSE(ledger.HasReportedEnd(1));
-  Add(ledger, members[1], {Report(1, {9}), Report(3, {3})});
-  EXPECT_TRUE(ledger.HasReportedEnd(1));
-  const auto outcomes = ledger.Finish(members, 0, 2);
-  ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].round, 3u);
-  EXPECT_FALSE(outcomes[0].record.replicas_equal);
-  EXPECT_EQ(outcomes[0].undecided, 1u);
-  EXPECT_EQ(ledger.rounds().size(), 2u);  // of sealing rounds there are no records
-  EXPECT_EQ(ledger.TakenPart(0), 3u);
-  EXPECT_EQ(ledger.TakenPart(1), 0u);
-}
-
-TEST(RoundLedger, IsSealedByARoundThatAllHaveReportedWithEqualReplicas) {
-  RoundLedger ledger = ClosedRounds(1);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  const std::vector<Member> three = {kThree[0], kThree[1], {2, "c", 1}};
-  EXPECT_FALSE(ledger.IsSealed(two, false));
-  for (const Member& member : two) Add(ledger, member, {Report(0, {1}), Report(1, {1})});
-  Add(ledger, two[1], {Report(1, {9})});  // once is enough
-  ASSERT_EQ(ledger.Finish(two, 0, 1).size(), 2u);
-  EXPECT_TRUE(ledger.IsSealed(two, true));
-  EXPECT_FALSE(ledger.IsSealed({}, true));
-  EXPECT_FALSE(ledger.IsSealed(three, true));  // the third one's replica was not compared
-  Add(ledger, three[2], {Report(1, {1})});     // a report of a finished round
-  EXPECT_FALSE(ledger.IsSealed(three, true));
-  for (const Member& member : two) Add(ledger, member, {Report(2, {1})});
-  Add(ledger, three[2], {Report(2, {2})});
-  ASSERT_EQ(ledger.Finish(three, 0, 1).size(), 1u);
-  EXPECT_FALSE(ledger.IsSealed(three, true));
-  EXPECT_TRUE(ledger.IsSealed(three, false));
-  EXPECT_EQ(ledger.sealing_round(), 3u);
-}
-
-TEST(RoundLedger, AnotherProcessReportsTheSealingRoundItself) {
-  RoundLedger ledger = ClosedRounds(1);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
-  ledger.Restart(0);
-  EXPECT_FALSE(ledger.HasReportedEnd(0));
-  Add(ledger, two[1], {Report(0, {1}), Report(1, {1})});
-  EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
-  Add(ledger, two[0], {Report(1, {2})});
-  const auto outcomes = ledger.Finish(two, 0, 1);
-  ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_FALSE(outcomes[0].record.replicas_equal);
-}
 
 // A record from an older time leads to this state.
 TEST(RoundLedger, ALaterSealingRoundIsTakenForTheOneThatIsOpen) {
@@ -209,43 +147,6 @@ TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
             "as 2 of 3 members have");
 }
 
-TEST(RoundLedger, OnATieTheLowestWorkersHashIsWanted) {
-  RoundLedger ledger = ClosedRounds(5);
-  Add(ledger, kThree[1], {Report(0, {9})});
-  Add(ledger, kThree[2], {Report(0, {1})});
-  const std::vector<Member> two = {kThree[1], kThree[2]};
-  EXPECT_EQ(ledger.Finish(two, 1, 1).at(0).record.state_hash, CombineHashes({9}));
-  EXPECT_EQ(ledger.inequality(),
-            "round 0: worker 2 (c) has hash 0000000000000001 in segment 0, wanted 0000000000000009 "
-            "as 1 of 2 members have");
-}
-
-TEST(RoundLedger, NamesTheFirstInequalityUntilThereIsNone) {
-  RoundLedger ledger = ClosedRounds(5);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  Add(ledger, two[0], {Report(0, {1}), Report(1, {1}), Report(2, {1})});
-  Add(ledger, two[1], {Report(0, {1}), Report(1, {2}), Report(2, {3})});
-  const auto records = ledger.Finish(two, 0, 1);
-  EXPECT_TRUE(records.at(0).record.replicas_equal);
-  EXPECT_FALSE(records.at(1).record.replicas_equal);
-  EXPECT_FALSE(records.at(2).record.replicas_equal);
-  EXPECT_EQ(ledger.inequality().substr(0, 8), "round 1:");
-  EXPECT_FALSE(ledger.replicas_equal());
-  for (const Member& member : two) Add(ledger, member, {Report(3, {1})});
-  ledger.Finish(two, 0, 2);
-  EXPECT_TRUE(ledger.replicas_equal());
-  EXPECT_EQ(ledger.inequality(), "");
-}
-
-TEST(RoundLedger, SuspectsTheMinorityOfASegmentAndEveryoneWhereThereIsNone) {
-  RoundLedger ledger = ClosedRounds(5, 3);
-  Add(ledger, kThree[0], {Report(0, {7, 2, 1})});
-  Add(ledger, kThree[1], {Report(0, {1, 2, 2})});
-  Add(ledger, kThree[2], {Report(0, {1, 2, 3})});
-  const auto suspects = ledger.Finish(kThree, 0, 1).at(0).suspects;
-  EXPECT_EQ(suspects, (std::map<uint32_t, std::vector<uint32_t>>{{0, {0, 2}}, {1, {2}}, {2, {2}}}));
-}
-
 TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
   RoundLedger ledger = ClosedRounds(200, 2);
   const std::vector<Member> two = {kThree[0], kThree[1]};
@@ -319,19 +220,6 @@ TEST(RoundLedger, ThereIsNoRecordOfARoundThatAllHaveSkipped) {
   EXPECT_EQ(ledger.Judge({0, 3, 1}), false);
 }
 
-TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {
-  RoundLedger ledger = ClosedRounds(5);
-  const std::vector<Member> one = {kThree[0]};
-  Add(ledger, one[0], {Report(0, {1}, 100)});
-  ledger.Finish(one, 0, 1);
-  Add(ledger, {0, "a", 5}, {Report(1, {1}, 777)});  // before its first round: says nothing
-  ledger.Restart(0);
-  Add(ledger, one[0], {Report(1, {1}, 30)});
-  const auto outcomes = ledger.Finish(one, 0, 2);
-  EXPECT_EQ(outcomes.at(0).record.tokens, 130u);
-  EXPECT_EQ(outcomes.at(0).record.tokens_per_second, 30);
-}
-
 TEST(RoundLedger, AProcessThatCountsOnFromItsFolderIsNotCountedTwice) {
   RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> one = {kThree[0]};
@@ -344,56 +232,6 @@ TEST(RoundLedger, AProcessThatCountsOnFromItsFolderIsNotCountedTwice) {
   Add(ledger, one[0], {Report(1, {1}, 150)});
   EXPECT_EQ(ledger.Finish(one, 0, 2).at(0).record.tokens, 170u);
   EXPECT_EQ(ledger.WholeWork(0, {.tokens = 160}).tokens, 180u);
-}
-
-TEST(RoundLedger, AJoiningMemberIsNotWaitedForAndSaysNothing) {
-  RoundLedger ledger = ClosedRounds(5);
-  const std::vector<Member> members = {{0, "a", 0}, {1, "b", kRoundNever}};
-  EXPECT_FALSE(ledger.Add(members[1], std::vector<RoundReport>{Report(0, {2})}));
-  Add(ledger, members[0], {Report(0, {1})});
-  EXPECT_EQ(ledger.Finish(members, 0, 1).at(0).record.members, 1u);
-}
-
-TEST(RoundLedger, RefusesAnotherNumberOfHashesThanOfSegments) {
-  RoundLedger ledger = ClosedRounds(5, 2);
-  for (const std::vector<uint64_t>& hashes : {std::vector<uint64_t>{1, 2, 3}, {}}) {
-    EXPECT_EQ(ledger.Check(kThree[1], std::vector<RoundReport>{Report(0, hashes)}).message(),
-              absl::StrCat("worker 1 (b), round 0: ", hashes.size(),
-                           " segment hashes, wanted 2, one for each segment"));
-  }
-  EXPECT_TRUE(ledger.Check(kThree[0], std::vector<RoundReport>{Report(0, {1, 2})}).ok());
-}
-
-TEST(RoundLedger, ARoundIsFinishedOnceTheShardsHaveClosedIt) {
-  RoundLedger ledger(5);
-  ledger.SetSegmentCount(1);
-  for (const Member& member : kThree) Add(ledger, member, {Report(0, {1}), Report(1, {1})});
-  EXPECT_TRUE(ledger.Finish(kThree, 0, 1).empty());
-  EXPECT_TRUE(ledger.SetClosedRounds(1));
-  EXPECT_FALSE(ledger.SetClosedRounds(0));  // of a shard that makes its range again
-  EXPECT_EQ(ledger.Finish(kThree, 0, 1).size(), 1u);
-  EXPECT_TRUE(ledger.SetClosedRounds(5));
-  EXPECT_EQ(ledger.Finish(kThree, 0, 1).size(), 1u);
-}
-
-TEST(RoundLedger, NobodyIsBehindARoundThatIsNotClosed) {
-  RoundLedger ledger(100);
-  ledger.SetSegmentCount(1);
-  ledger.SetClosedRounds(1);
-  Add(ledger, kThree[0], {Report(99, {1})});
-  EXPECT_FALSE(ledger.IsBehind(kThree[1], 8));
-  ledger.SetClosedRounds(9);
-  EXPECT_TRUE(ledger.IsBehind(kThree[1], 8));
-}
-
-TEST(RoundLedger, ReportsFarAheadOfWhatIsClosedAreToComeAgain) {
-  RoundLedger ledger(RoundLedger::kRoundsAheadMax * 2);
-  ledger.SetSegmentCount(1);
-  ledger.SetClosedRounds(10);
-  const std::vector<RoundReport> far = {Report(RoundLedger::kRoundsAheadMax + 10, {1})};
-  EXPECT_EQ(ledger.Check(kThree[0], far).code(), absl::StatusCode::kUnavailable);
-  ledger.SetClosedRounds(11);
-  EXPECT_TRUE(ledger.Check(kThree[0], far).ok());
 }
 
 TEST(RoundLedger, AJoinerIsWaitedForFromItsFirstRoundOn) {

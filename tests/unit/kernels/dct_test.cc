@@ -1,6 +1,5 @@
-// The transform four ways: against the plain double-precision definition, round trip, adjoint, and
-// every impulse. Inputs are random, with a fixed seed; errors are measured against the input's
-// norm.
+// The transform and its inverse against the plain double-precision definition, and for every
+// impulse. Inputs are random, with a fixed seed; errors are measured against the input's norm.
 #include "tests/support/reference/dct.h"
 
 #include <algorithm>
@@ -108,33 +107,6 @@ TEST_P(DctOfShape, MatchesTheDefinitionInDouble) {
   }
 }
 
-TEST_P(DctOfShape, InverseUndoesForward) {
-  const std::vector<float> x = RandomVector(size(), 2);
-  for (const Isa isa : SupportedIsas()) {
-    const std::vector<float> y =
-        Transformed(isa, GetParam(), DctDirection::kInverse,
-                    Transformed(isa, GetParam(), DctDirection::kForward, x));
-    EXPECT_LE(Distance(y, ToDouble(x)), 2 * Tolerance(GetParam()) * Norm(x)) << Name(isa);
-  }
-}
-
-TEST_P(DctOfShape, InverseIsTheAdjoint) {
-  const std::vector<float> x = RandomVector(size(), 3), y = RandomVector(size(), 4);
-  const Isa isa = SupportedIsas().back();
-  const std::vector<float> forward = Transformed(isa, GetParam(), DctDirection::kForward, x);
-  const std::vector<float> inverse = Transformed(isa, GetParam(), DctDirection::kInverse, y);
-  const double left = std::inner_product(forward.begin(), forward.end(), y.begin(), 0.0);
-  const double right = std::inner_product(x.begin(), x.end(), inverse.begin(), 0.0);
-  EXPECT_NEAR(left, right, 2 * Tolerance(GetParam()) * Norm(x) * Norm(y));
-}
-
-TEST_P(DctOfShape, PreservesEnergy) {
-  const std::vector<float> x = RandomVector(size(), 5);
-  const std::vector<float> y =
-      Transformed(SupportedIsas().back(), GetParam(), DctDirection::kForward, x);
-  EXPECT_NEAR(Norm(y), Norm(x), Tolerance(GetParam()) * Norm(x));
-}
-
 TEST_P(DctOfShape, HasTheSameBitsInEveryInstructionSet) {
   const std::vector<float> x = RandomVector(size(), 6);
   for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
@@ -161,13 +133,6 @@ TEST(Dct, EveryImpulseOfLength64GivesItsCosine) {
       EXPECT_NEAR(y[k], cosine, Tolerance(64)) << "impulse " << at << ", coefficient " << k;
     }
   }
-}
-
-TEST(Dct, ConstantTileHasOneCoefficient) {
-  const std::vector<float> y = Transformed(SupportedIsas().back(), {64, 64}, DctDirection::kForward,
-                                           std::vector<float>(4096, 1.0f));
-  EXPECT_NEAR(y[0], 64, 64 * Tolerance(Shape{64, 64}));
-  for (uint32_t i = 1; i < 4096; ++i) EXPECT_NEAR(y[i], 0, 64 * Tolerance(Shape{64, 64})) << i;
 }
 
 TEST(DctPlan, StagesStayFewAndSparseForPowersOfTwo) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -39,6 +40,18 @@ std::string Refusal(const Manifest& manifest, const LayoutOptions& options) {
   const auto layout = Layout::Create(manifest, options);
   EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(layout.status().message());
+}
+
+// A tile with these rows and columns, as many of which are valid.
+Tile TileAt(uint64_t offset, uint64_t coefficient_offset, uint32_t row_stride,
+            std::pair<uint16_t, uint16_t> size, std::pair<uint16_t, uint16_t> valid) {
+  return {.offset = offset,
+          .coefficient_offset = coefficient_offset,
+          .row_stride = row_stride,
+          .rows = size.first,
+          .cols = size.second,
+          .rows_valid = valid.first,
+          .cols_valid = valid.second};
 }
 
 void ExpectWholeCover(const Layout& layout) {
@@ -92,33 +105,15 @@ TEST(Layout, PutsMatricesBeforeVectorsInTheFlatArray) {
 TEST(Layout, CutsMatricesIntoPaddedBlocksRowByRow) {
   const Layout layout = Create({{{"a", {2, 2}}, {"m", {129, 130}}}}, {});
   ASSERT_EQ(layout.tiles().size(), 1u + 3 * 3);
-  EXPECT_EQ(layout.tiles()[3], (Tile{.offset = 4 + 128,
-                                     .coefficient_offset = 3 * 4096,
-                                     .row_stride = 130,
-                                     .rows = 64,
-                                     .cols = 64,
-                                     .rows_valid = 64,
-                                     .cols_valid = 2}));
-  EXPECT_EQ(layout.tiles()[4], (Tile{.offset = 4 + 64 * 130,
-                                     .coefficient_offset = 4 * 4096,
-                                     .row_stride = 130,
-                                     .rows = 64,
-                                     .cols = 64,
-                                     .rows_valid = 64,
-                                     .cols_valid = 64}));
+  EXPECT_EQ(layout.tiles()[3], TileAt(4 + 128, 3 * 4096, 130, {64, 64}, {64, 2}));
+  EXPECT_EQ(layout.tiles()[4], TileAt(4 + 64 * 130, 4 * 4096, 130, {64, 64}, {64, 64}));
 }
 
 TEST(Layout, TurnsBlocksWhereThatCoversAMatrixWithFewer) {
   // 256 × 96 in 64 × 64 is 4 × 2 blocks, a quarter of them padding; 128 × 32 fits it exactly.
   const Layout tall = Create({{{"m", {256, 96}}}}, {});
   ASSERT_EQ(tall.tiles().size(), 6u);
-  EXPECT_EQ(tall.tiles()[1], (Tile{.offset = 32,
-                                   .coefficient_offset = 4096,
-                                   .row_stride = 96,
-                                   .rows = 128,
-                                   .cols = 32,
-                                   .rows_valid = 128,
-                                   .cols_valid = 32}));
+  EXPECT_EQ(tall.tiles()[1], TileAt(32, 4096, 96, {128, 32}, {128, 32}));
   const Layout wide = Create({{{"m", {96, 384}}}}, {});
   ASSERT_EQ(wide.tiles().size(), 9u);
   EXPECT_EQ(wide.tiles()[0].rows, 32);
@@ -132,32 +127,15 @@ TEST(Layout, CutsAFlatModelIntoRunsThatCrossTensors) {
       Create({{{"v", {4000}}, {"m", {65, 129}}}}, LayoutOptions{.tiling = Tiling::kFlat});
   ASSERT_EQ(layout.tiles().size(), 4u);  // (65 · 129 + 4000) / 4096 = 3.02
   EXPECT_EQ(layout.flat_offset(0), 65u * 129);
-  EXPECT_EQ(layout.tiles()[3], (Tile{.offset = 3 * 4096,
-                                     .coefficient_offset = 3 * 4096,
-                                     .row_stride = 4096,
-                                     .rows = 1,
-                                     .cols = 4096,
-                                     .rows_valid = 1,
-                                     .cols_valid = 65 * 129 + 4000 - 3 * 4096}));
+  EXPECT_EQ(layout.tiles()[3],
+            TileAt(3 * 4096, 3 * 4096, 4096, {1, 4096}, {1, 65 * 129 + 4000 - 3 * 4096}));
 }
 
 TEST(Layout, LaysVectorsEndToEndInRunsOf4096) {
   const Layout layout = Create({{{"v", {4000}}, {"m", {1, 1}}, {"w", {200}}, {"s", {}}}}, {});
   ASSERT_EQ(layout.tiles().size(), 3u);
-  EXPECT_EQ(layout.tiles()[1], (Tile{.offset = 1,
-                                     .coefficient_offset = 4096,
-                                     .row_stride = 4096,
-                                     .rows = 1,
-                                     .cols = 4096,
-                                     .rows_valid = 1,
-                                     .cols_valid = 4096}));
-  EXPECT_EQ(layout.tiles()[2], (Tile{.offset = 4097,
-                                     .coefficient_offset = 8192,
-                                     .row_stride = 4096,
-                                     .rows = 1,
-                                     .cols = 4096,
-                                     .rows_valid = 1,
-                                     .cols_valid = 105}));
+  EXPECT_EQ(layout.tiles()[1], TileAt(1, 4096, 4096, {1, 4096}, {1, 4096}));
+  EXPECT_EQ(layout.tiles()[2], TileAt(4097, 8192, 4096, {1, 4096}, {1, 105}));
 }
 
 TEST(Layout, CutsEachTensorByItsLargestDivisors) {

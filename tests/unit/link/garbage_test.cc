@@ -1,9 +1,4 @@
 // Garbage sent to a shard's port is refused and counted, while good frames pass.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -13,11 +8,11 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "absl/strings/numbers.h"
 #include "common/link/link.h"
 #include "common/wire/crc32c.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/tcp_client.h"
 
 namespace longwave {
 namespace {
@@ -76,61 +71,36 @@ class GarbageTest : public ::testing::Test {
     EXPECT_EQ((*received)->frame.header.round(), 99u);
   }
 
-  void ExpectRefused(const std::vector<std::string>& parts, std::string_view why) {
-    SendRaw(parts);
-    ExpectGoodFramePasses();
-    EXPECT_EQ(router_->counts().frames_refused, 1u);
-    EXPECT_THAT(router_->last_refusal(), HasSubstr(std::string(why)));
-  }
-
   zmq::context_t context_;
   zmq::socket_t raw_;
   std::unique_ptr<Router> router_;
 };
 
-TEST_F(GarbageTest, RefusesAMessageThatIsNoHeader) {
-  ExpectRefused({"hello?"}, "got 6 bytes, wanted 64");
-}
-
-TEST_F(GarbageTest, RefusesAnEmptyMessage) { ExpectRefused({""}, "got 0 bytes"); }
-
-TEST_F(GarbageTest, RefusesHeaderWithAnotherMagic) {
-  ExpectRefused({std::string(kFrameHeaderBytes, 'x')}, "magic");
-}
-
-TEST_F(GarbageTest, RefusesAHeaderWithAFlippedBit) {
-  std::string header = Encoded(HeaderFor(Buffer()));
-  header[20] ^= 1;
-  ExpectRefused({header}, "header: CRC32C");
-}
-
-TEST_F(GarbageTest, RefusesThreeParts) {
-  const Buffer payload = BufferOf("payload");
-  ExpectRefused({Encoded(HeaderFor(payload)), "payload", "more"}, "3 parts");
-}
-
-TEST_F(GarbageTest, RefusesManyParts) {
-  std::vector<std::string> parts(1000, "part");
-  ExpectRefused(parts, "1000 parts");
-}
-
-TEST_F(GarbageTest, RefusesAPayloadShorterThanItsHeaderSays) {
-  const Buffer payload = BufferOf("payload");
-  ExpectRefused({Encoded(HeaderFor(payload)), "payloa"}, "got 6 bytes");
-}
-
-TEST_F(GarbageTest, RefusesAPayloadWithAFlippedBit) {
-  const Buffer payload = BufferOf("payload");
-  ExpectRefused({Encoded(HeaderFor(payload)), "paylobd"}, "payload: CRC32C");
-}
-
-TEST_F(GarbageTest, RefusesAHeaderWhosePayloadIsMissing) {
-  const Buffer payload = BufferOf("payload");
-  ExpectRefused({Encoded(HeaderFor(payload))}, "got 0 bytes");
-}
-
-TEST_F(GarbageTest, RefusesAnEmptyPayloadPart) {
-  ExpectRefused({Encoded(HeaderFor(Buffer())), ""}, "payload part without bytes");
+TEST_F(GarbageTest, RefusesWhatIsNoFrameAndSaysWhy) {
+  std::string flipped = Encoded(HeaderFor(Buffer()));
+  flipped[20] ^= 1;
+  const std::string header = Encoded(HeaderFor(BufferOf("payload")));
+  const struct {
+    std::vector<std::string> parts;
+    const char* why;
+  } cases[] = {{{"hello?"}, "got 6 bytes, wanted 64"},
+               {{""}, "got 0 bytes"},
+               {{std::string(kFrameHeaderBytes, 'x')}, "magic"},
+               {{flipped}, "header: CRC32C"},
+               {{header, "payload", "more"}, "3 parts"},
+               {std::vector<std::string>(1000, "part"), "1000 parts"},
+               {{header, "payloa"}, "got 6 bytes"},
+               {{header, "paylobd"}, "payload: CRC32C"},
+               {{header}, "got 0 bytes"},
+               {{Encoded(HeaderFor(Buffer())), ""}, "payload part without bytes"}};
+  uint64_t refused = 0;
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.why);
+    SendRaw(each.parts);
+    ExpectGoodFramePasses();
+    EXPECT_EQ(router_->counts().frames_refused, ++refused);
+    EXPECT_THAT(router_->last_refusal(), HasSubstr(each.why));
+  }
 }
 
 TEST_F(GarbageTest, CountsBytesOfRefusedFrames) {
@@ -158,41 +128,14 @@ TEST_F(GarbageTest, WorksOffAFloodOfRefusals) {
   EXPECT_EQ(router_->counts().frames_refused, 2000u);
 }
 
-// A TCP connection without any ZeroMQ.
-class RawTcp {
- public:
-  explicit RawTcp(const std::string& endpoint) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    uint32_t port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port));
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  RawTcp(const RawTcp&) = delete;
-  RawTcp& operator=(const RawTcp&) = delete;
-  ~RawTcp() { close(fd_); }
-
-  void Send(std::string_view bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Waits until the other end has closed the connection.
-  void AwaitClose() {
-    std::array<char, 256> bytes;
-    while (recv(fd_, bytes.data(), bytes.size(), 0) > 0) {
-    }
-  }
-
- private:
-  const int fd_;
-};
+void SendTcp(int fd, std::string_view bytes) {
+  EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+}
 
 TEST_F(GarbageTest, RefusesMessagesOfRawTcp) {
-  RawTcp tcp(router_->endpoint());
+  const int tcp = ConnectTo(router_->endpoint());
   // ZMTP 1.0, which needs no greeting: an empty identity, then a message of five bytes.
-  tcp.Send(std::string_view("\x01\x00\x06\x00hello", 9));
+  SendTcp(tcp, std::string_view("\x01\x00\x06\x00hello", 9));
   const absl::Time deadline = absl::Now() + kWait;
   while (router_->counts().frames_refused == 0 && absl::Now() < deadline) {
     auto received = router_->Receive(absl::Milliseconds(20));
@@ -201,24 +144,22 @@ TEST_F(GarbageTest, RefusesMessagesOfRawTcp) {
   }
   EXPECT_EQ(router_->counts().frames_refused, 1u);
   ExpectGoodFramePasses();
+  close(tcp);
 }
 
 TEST_F(GarbageTest, ClosesRawTcpThatIsNotZeroMq) {
-  RawTcp tcp(router_->endpoint());
-  std::string greeting(64, '\0');  // ZMTP 3 with a security mechanism that does not exist
-  greeting[0] = '\xff';
-  greeting[9] = '\x7f';
-  greeting[10] = 3;
-  greeting.replace(12, 5, "BOGUS");
-  tcp.Send(greeting);
-  tcp.AwaitClose();
+  const int tcp = ConnectTo(router_->endpoint());
+  SendTcp(tcp, ZmtpGreeting("BOGUS"));  // a security mechanism that does not exist
+  EXPECT_TRUE(HungUp(tcp, kWait));
   ExpectGoodFramePasses();
+  close(tcp);
 }
 
 TEST_F(GarbageTest, SurvivesAnHttpRequest) {
-  RawTcp tcp(router_->endpoint());
-  tcp.Send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const int tcp = ConnectTo(router_->endpoint());
+  SendTcp(tcp, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ExpectGoodFramePasses();
+  close(tcp);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ using ::testing::StartsWith;
 
 class MetricsServerTest : public testing::Test {
  protected:
+  void SetUp() override { Listen("127.0.0.1:0"); }
   void Listen(const std::string& address) {
     auto server = MetricsServer::Start(address, &metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -32,7 +33,6 @@ class MetricsServerTest : public testing::Test {
 };
 
 TEST_F(MetricsServerTest, ServesThePageOnAFreePort) {
-  Listen("127.0.0.1:0");
   EXPECT_THAT(server_->address(), StartsWith("127.0.0.1:"));
   EXPECT_NE(server_->address(), "127.0.0.1:0");
   EXPECT_EQ(server_->url(), "http://" + server_->address() + "/metrics");
@@ -43,15 +43,7 @@ TEST_F(MetricsServerTest, ServesThePageOnAFreePort) {
   EXPECT_THAT(answer.body, HasSubstr("\nlongwave_worker_steps_total 0\n"));
 }
 
-TEST_F(MetricsServerTest, SaysThatItLives) {
-  Listen("127.0.0.1:0");
-  const HttpAnswer answer = Request(server_->address(), "GET", "/healthz");
-  EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(answer.body, "ok\n");
-}
-
 TEST_F(MetricsServerTest, KnowsNothingElse) {
-  Listen("127.0.0.1:0");
   for (const char* path : {"/", "/metrics/", "/metrics2", "/healthz/x", "/../etc/passwd"})
     EXPECT_EQ(Request(server_->address(), "GET", path).status, 404) << path;
   EXPECT_EQ(Request(server_->address(), "POST", "/metrics").status, 405);
@@ -59,7 +51,6 @@ TEST_F(MetricsServerTest, KnowsNothingElse) {
 }
 
 TEST_F(MetricsServerTest, HeadHasNoBody) {
-  Listen("127.0.0.1:0");
   const HttpAnswer answer = Request(server_->address(), "HEAD", "/healthz");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.body, "");
@@ -73,7 +64,6 @@ TEST_F(MetricsServerTest, ListensByNameToo) {
 }
 
 TEST_F(MetricsServerTest, APortInUseIsNamed) {
-  Listen("127.0.0.1:0");
   const auto second = MetricsServer::Start(server_->address(), &metrics_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(
@@ -104,7 +94,6 @@ TEST_F(MetricsServerTest, ThePortIsFreeAgainAfterwards) {
 
 // Prometheus and a probe at the same time, from several machines.
 TEST_F(MetricsServerTest, ManyMayAskAtOnce) {
-  Listen("127.0.0.1:0");
   std::vector<std::thread> askers;
   askers.reserve(8);
   std::atomic<int> answered = 0;
@@ -120,7 +109,6 @@ TEST_F(MetricsServerTest, ManyMayAskAtOnce) {
 }
 
 TEST_F(MetricsServerTest, WhatIsNoRequestIsRefused) {
-  Listen("127.0.0.1:0");
   for (const char* text : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "x y z\r\n\r\n",
                            "x\r\n\r\n y", "GET\r\n\r\nabc def"})
     EXPECT_EQ(SendRaw(server_->address(), text).status, 400) << text;
@@ -128,12 +116,10 @@ TEST_F(MetricsServerTest, WhatIsNoRequestIsRefused) {
 }
 
 TEST_F(MetricsServerTest, AQuestionMarkEndsThePath) {
-  Listen("127.0.0.1:0");
-  EXPECT_EQ(Request(server_->address(), "GET", "/healthz?probe=1").status, 200);
+  EXPECT_EQ(Request(server_->address(), "GET", "/healthz?probe=1").body, "ok\n");
 }
 
 TEST_F(MetricsServerTest, ARequestMayComeInPieces) {
-  Listen("127.0.0.1:0");
   const int fd = ConnectTo(server_->address());
   for (const char* piece : {"GE", "T /hea", "lthz HTTP/1.1\r\n\r", "\n"})
     ASSERT_EQ(send(fd, piece, strlen(piece), MSG_NOSIGNAL), static_cast<ssize_t>(strlen(piece)));
@@ -142,7 +128,6 @@ TEST_F(MetricsServerTest, ARequestMayComeInPieces) {
 
 // A flood of connections that say nothing: the others are answered, and the oldest give way.
 TEST_F(MetricsServerTest, SilentConnectionsKeepNobodyWaiting) {
-  Listen("127.0.0.1:0");
   std::vector<int> silent;
   for (size_t i = 0; i < 3 * MetricsServer::kConnectionsMax; ++i) {
     silent.push_back(ConnectTo(server_->address()));

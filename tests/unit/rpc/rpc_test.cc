@@ -1,9 +1,6 @@
 // Clients against servers on port 0, with handlers that record and answer.
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +14,6 @@
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
 #include "tests/support/idle_handlers.h"
-#include "tests/support/shard_client.h"
 
 namespace longwave {
 namespace {
@@ -27,7 +23,6 @@ using ::testing::Not;
 
 constexpr char kAnyPort[] = "127.0.0.1:0";
 constexpr absl::Duration kWait = absl::Seconds(30);
-constexpr std::array<std::byte, 32> kKey = {std::byte{7}};
 
 struct FakeCoordinator final : IdleCoordinator {
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
@@ -35,46 +30,17 @@ struct FakeCoordinator final : IdleCoordinator {
     worker = request;
     return 7u;
   }
-  absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override { return error; }
+  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat&) override { return error; }
+  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override { return error; }
+  absl::StatusOr<RunStatus> GetStatus(uint64_t) override {
     if (!error.ok()) return error;
-    shard = request;
-    return ShardRegistration{.run = 0xfedcba9876543210u, .restore = true, .rounds = 9};
+    return RunStatus{.phase = RunPhase::kTraining};
   }
-  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
-    if (!error.ok()) return error;
-    worker_heartbeat = heartbeat;
-    return WorkerHeartbeatReply{.phase = RunPhase::kTraining,
-                                .run = 42,
-                                .membership = Membership{1, {{7, "a", 3}}},
-                                .shards = {{0, "tcp://h:1", "h:2"}},
-                                .validates = true};
-  }
-  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
-    if (!error.ok()) return error;
-    shard_heartbeat = heartbeat;
-    return ShardHeartbeatReply{.instruction = Instruction::kStop,
-                               .reason = "the end",
-                               .names = CallerNames{8, {"x", "y"}, {{"worker/a", kKey}}}};
-  }
-  absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
-    if (!error.ok()) return error;
-    RunStatus status;
-    status.phase = RunPhase::kTraining;
-    status.record_count = round_records_from + 1;
-    status.records.push_back({.round = 5, .train_loss = 2.5});
-    return status;
-  }
-  absl::Status StopRun(const std::string& reason) override {
-    stop_reason = reason;
-    return error;
-  }
+  absl::Status StopRun(const std::string&) override { return error; }
 
   absl::Status error;
   RegisterWorker worker;
-  RegisterShard shard;
-  WorkerHeartbeat worker_heartbeat;
-  ShardHeartbeat shard_heartbeat;
-  std::string stop_reason;
 };
 
 class CoordinatorRpc : public ::testing::Test {
@@ -102,54 +68,6 @@ class CoordinatorRpc : public ::testing::Test {
 TEST_F(CoordinatorRpc, AddressNamesTheRealPort) {
   EXPECT_THAT(server_->address(), ::testing::StartsWith("127.0.0.1:"));
   EXPECT_NE(server_->address(), kAnyPort);
-}
-
-TEST_F(CoordinatorRpc, RegistersAWorker) {
-  const auto worker = client_->Register(SomeWorker());
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  EXPECT_EQ(*worker, 7u);
-  EXPECT_EQ(handler_.worker.name, "w");
-  EXPECT_EQ(handler_.worker.manifest, SomeWorker().manifest);
-  EXPECT_EQ(handler_.worker.start_hashes, SomeWorker().start_hashes);
-}
-
-TEST_F(CoordinatorRpc, RegistersAShard) {
-  const auto answer = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3, "a: 1\n", 4});
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(*answer, (ShardRegistration{0xfedcba9876543210u, true, 9}));
-  EXPECT_EQ(handler_.shard.run, 4u);
-  EXPECT_EQ(handler_.shard.data_endpoint, "tcp://h:1");
-  EXPECT_EQ(handler_.shard.settings, "a: 1\n");
-}
-
-TEST_F(CoordinatorRpc, CarriesHeartbeats) {
-  WorkerHeartbeat heartbeat{.worker = 7, .failure = "the loss is not a number"};
-  heartbeat.rounds.push_back({.round = 4, .segment_hashes = {1, 2}});
-  const auto reply = client_->Heartbeat(heartbeat);
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->membership, (Membership{1, {{7, "a", 3}}}));
-  EXPECT_EQ(reply->run, 42u);
-  EXPECT_TRUE(reply->validates);
-  EXPECT_EQ(handler_.worker_heartbeat.failure, "the loss is not a number");
-  EXPECT_EQ(handler_.worker_heartbeat.rounds.at(0).segment_hashes, (std::vector<uint64_t>{1, 2}));
-
-  const auto shard_reply =
-      client_->Heartbeat(ShardHeartbeat{.shard = 2, .known_epoch = 9, .names_version = 7});
-  ASSERT_TRUE(shard_reply.ok()) << shard_reply.status();
-  EXPECT_EQ(shard_reply->instruction, Instruction::kStop);
-  EXPECT_EQ(shard_reply->reason, "the end");
-  EXPECT_EQ(shard_reply->names, (CallerNames{8, {"x", "y"}, {{"worker/a", kKey}}}));
-  EXPECT_EQ(handler_.shard_heartbeat.known_epoch, 9u);
-  EXPECT_EQ(handler_.shard_heartbeat.names_version, 7u);
-}
-
-TEST_F(CoordinatorRpc, TellsTheRunsStatusAndStopsIt) {
-  const auto status = client_->GetStatus(11);
-  ASSERT_TRUE(status.ok()) << status.status();
-  EXPECT_EQ(status->record_count, 12u);
-  EXPECT_EQ(status->records.at(0).train_loss, 2.5);
-  EXPECT_TRUE(client_->StopRun("enough").ok());
-  EXPECT_EQ(handler_.stop_reason, "enough");
 }
 
 TEST_F(CoordinatorRpc, AnErrorKeepsItsCodeAndSentence) {
@@ -219,37 +137,12 @@ TEST_F(CoordinatorRpc, ManyThreadsMayCall) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(CoordinatorRpc, NobodyAnswersAfterShutdown) {
-  ASSERT_TRUE(client_->GetStatus(0).ok());
-  server_->Shutdown();
-  EXPECT_EQ(client_->GetStatus(0).status().code(), absl::StatusCode::kUnavailable);
-}
-
 TEST_F(CoordinatorRpc, PortInUseIsUnavailableAndSaysSo) {
   const auto second = RpcServer::Start(server_->address(), &handler_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.status().message(),
             absl::StrCat("cannot listen on ", server_->address(),
                          ": the port is in use (wanted a free one; port 0 picks one)"));
-}
-
-TEST(RpcServer, ItsPortIsFreeAgainAfterShutdown) {
-  const HeldPort port(/*listens=*/false);
-  FakeCoordinator handler;
-  auto first = RpcServer::Start(port.address(), &handler);
-  ASSERT_TRUE(first.ok()) << first.status();
-  const auto client = CoordinatorClient::Connect(port.address(), kWait);
-  ASSERT_TRUE(client->GetStatus(0).ok());
-  EXPECT_FALSE(RpcServer::Start(port.address(), &handler).ok()) << "not while it is used";
-  first->reset();
-  const auto second = RpcServer::Start(port.address(), &handler);
-  ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ((*second)->address(), port.address());
-  // The client finds the new server by itself; the attempts pace themselves.
-  const absl::Time deadline = absl::Now() + kWait;
-  absl::Status status = client->GetStatus(0).status();
-  while (!status.ok() && absl::Now() < deadline) status = client->GetStatus(0).status();
-  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(RpcServer, RefusesWhatIsNotAnAddress) {
@@ -304,16 +197,6 @@ TEST(CoordinatorClient, ASilentListenerIsUnavailableAfterTheDeadline) {
             absl::StrCat("no answer from the coordinator at ", port.address(), " within 200ms"));
 }
 
-struct FakeShard final : IdleShard {
-  absl::StatusOr<ShardReport> GetStatus() override {
-    if (!error.ok()) return error;
-    return ShardReport{.shard = 3,
-                       .state = {.pushes_accepted = 11},
-                       .segments = {{.segment = 1, .open_round = 2, .waiting_for = {4, 5}}}};
-  }
-  absl::Status error;
-};
-
 TEST(GrpcLog, IsOursAndHasFewLines) {
   TakeGrpcLog();
   ::testing::internal::CaptureStderr();
@@ -327,20 +210,6 @@ TEST(GrpcLog, IsOursAndHasFewLines) {
   EXPECT_LE(std::ranges::count(log, '\n'), int{kGrpcLinesMax});
   EXPECT_THAT(log, Not(HasSubstr("No match found")));
   EXPECT_THAT(log, Not(HasSubstr("\x1b")));
-}
-
-TEST(ShardRpc, TellsItsStatusOrItsError) {
-  FakeShard handler;
-  const auto server = RpcServer::Start(kAnyPort, &handler);
-  ASSERT_TRUE(server.ok()) << server.status();
-  const auto client = ShardClient::Connect((*server)->address(), kWait);
-  const auto report = client->GetStatus();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->shard, 3u);
-  EXPECT_EQ(report->state.pushes_accepted, 11u);
-  EXPECT_EQ(report->segments.at(0).waiting_for, (std::vector<uint32_t>{4, 5}));
-  handler.error = absl::FailedPreconditionError("not yet");
-  EXPECT_EQ(client->GetStatus().status(), handler.error);
 }
 
 }  // namespace

@@ -34,10 +34,6 @@ inline LogRecord Reread(const LogRecord& record) {
   return *std::move(decoded);
 }
 
-inline std::vector<std::byte> BytesOf(const Buffer& buffer) {
-  return {buffer.bytes().begin(), buffer.bytes().end()};
-}
-
 inline void ExpectEqual(const SegmentSnapshot& got, const SegmentSnapshot& wanted) {
   EXPECT_EQ(got.open_round, wanted.open_round);
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(got.residual)),

@@ -4,7 +4,6 @@
 #include <cfloat>
 #include <cmath>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
@@ -57,27 +56,6 @@ TEST_F(AggregatorLimits, TakesPushesToTheOldestOpenSegmentAndSoMakesRoom) {
   Only(Step(Push(0, 1, 2)), Outcome::kAccepted);
 }
 
-TEST_F(AggregatorLimits, TakesTheSamePushOfABusyMomentLater) {
-  Start(OnePush(), Members(1, {0}));
-  Membership two = Members(2, {0, 1});
-  Step(MembershipChanged{two});
-  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
-  const PushArrived push = Push(1, 0, 3, 5);
-  Only(Step(push), Outcome::kBusy);
-  Step(Push(0, 0, 2));
-  Step(Push(1, 0, 2));
-  const auto merged = Merged(Step(push));
-  ASSERT_TRUE(merged);
-  EXPECT_EQ(merged->header.contributions, 2u);
-  EXPECT_EQ(aggregator_->state().pushes_busy, 1u);
-}
-
-TEST_F(AggregatorLimits, AnswersDuplicatesAndLatesAsEverWhenFull) {
-  Start(OnePush(), Members(1, {0, 1}));
-  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
-  Only(Step(Push(0, 0, 3)), Outcome::kDuplicate);
-}
-
 TEST_F(AggregatorLimits, WithoutALimitNothingIsBusy) {
   AggregatorOptions options = DenseOptions();
   options.open_bytes_max = 0;
@@ -85,23 +63,6 @@ TEST_F(AggregatorLimits, WithoutALimitNothingIsBusy) {
   Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
   Only(Step(Push(1, 0, 3)), Outcome::kAccepted);
   Only(Step(Push(0, 0, 2)), Outcome::kAccepted);
-}
-
-TEST_F(AggregatorLimits, ClipsToAMultipleOfTheMedianNorm) {
-  AggregatorOptions options = DenseOptions();
-  options.clip = 2;
-  Start(options, Members(1, {0, 1, 2}));
-  Only(Step(Normed(0, 0, 2, 1)), Outcome::kAccepted);
-  Only(Step(Normed(1, 0, 2, 100)), Outcome::kAccepted);
-  const auto merged = Merged(Step(Normed(2, 0, 2, 1)));
-  ASSERT_TRUE(merged);
-  // 100 counts as 2, its weight as before: (1 + 1 + 2) / 3.
-  const std::vector<float> g = DecodeDense(merged->payload.bytes(), layout_, 2);
-  for (uint32_t i = 0; i < kTileSize; ++i) {
-    EXPECT_FLOAT_EQ(g[i], 4.0f / 3 * static_cast<float>(i + 1));
-  }
-  EXPECT_EQ(merged->header.weight, 3u);
-  EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
 }
 
 // For the first round only these two norms are known; for the next one, the norm of its update.
@@ -222,32 +183,11 @@ TEST_F(AggregatorLimits, TakesTheNormOfAnyPayload) {
   Only(Step(push(kPushNormMax)), Outcome::kAccepted);
 }
 
-TEST_F(AggregatorLimits, ClipsNothingWhereMostHaveNothingToSay) {
-  AggregatorOptions options = DenseOptions();
-  options.clip = 2;
-  Start(options, Members(1, {0, 1, 2}));
-  Step(Normed(0, 0, 2, 0));
-  Step(Normed(1, 0, 2, 0));
-  const auto merged = Merged(Step(Normed(2, 0, 2, 6)));
-  ASSERT_TRUE(merged);
-  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], 2);
-  EXPECT_EQ(aggregator_->state().pushes_clipped, 0u);
-}
-
 TEST_F(AggregatorLimits, RejectsANegativeNorm) {
   Start(DenseOptions(), Members(1, {0}));
   PushArrived push = Push(0, 0, 2);
   push.header.norm = -1;
   EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("norm -1, wanted 0 or more"));
-}
-
-TEST(AggregatorCreate, RefusesAClipThatIsNone) {
-  for (const double clip : {-1.0, std::nan(""), HUGE_VAL}) {
-    AggregatorOptions options = DenseOptions();
-    options.clip = clip;
-    EXPECT_THAT(std::string(Aggregator::Create(options, FourSegments()).status().message()),
-                HasSubstr("clip is "));
-  }
 }
 
 // The whole aggregator on one thread and on several: each event has the same effects.

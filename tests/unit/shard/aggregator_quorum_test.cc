@@ -49,32 +49,6 @@ TEST_F(AggregatorQuorum, ClosesWithoutTheOthersWhenTheirGraceHasPassed) {
   EXPECT_EQ(aggregator_->open_round(2), 1u);
 }
 
-TEST_F(AggregatorQuorum, ClosesAtOnceWhenAllHavePushed) {
-  Start(Half(), Members(1, {0, 1, 2}));
-  Step(Push(0, 0, 2));
-  Step(Push(1, 0, 2));
-  EXPECT_TRUE(Merged(Step(Push(2, 0, 2))));
-  EXPECT_EQ(aggregator_->state().closed_by_quorum, 0u);
-  EXPECT_EQ(aggregator_->NextDue(), absl::InfiniteFuture());
-}
-
-TEST_F(AggregatorQuorum, WaitsForAQuorumForAsLongAsItTakes) {
-  Start(Half(), Members(1, {0, 1, 2}));
-  Step(Push(0, 0, 2));
-  EXPECT_THAT(StepAfter(1e6, TimePassed{}), IsEmpty());
-  EXPECT_THAT(WaitingFor(), ElementsAre(1, 2));
-}
-
-TEST_F(AggregatorQuorum, OfAllMembersWaitsForAllOfThem) {
-  AggregatorOptions options = Half();
-  options.quorum = 1;
-  Start(options, Members(1, {0, 1}));
-  Step(Push(0, 0, 2));
-  EXPECT_EQ(aggregator_->NextDue(), absl::InfiniteFuture());
-  EXPECT_THAT(StepAfter(1e6, TimePassed{}), IsEmpty());
-  EXPECT_TRUE(Merged(Step(Push(1, 0, 2))));
-}
-
 TEST_F(AggregatorQuorum, IsAShareRoundedUpAndAtLeastOne) {
   struct Case {
     double quorum;
@@ -143,18 +117,6 @@ TEST_F(AggregatorQuorum, WhoHasLeftIsNotOfTheQuorumButStaysInTheMerge) {
   EXPECT_EQ(aggregator_->NextDue(), now_ + absl::Seconds(1));
   now_ = aggregator_->NextDue();
   EXPECT_EQ(Merged(Step(TimePassed{}))->header.contributions, 3u);
-}
-
-TEST_F(AggregatorQuorum, ALatePushGetsTheUpdateThatItMissed) {
-  Start(Half(), Members(1, {0, 1}));
-  Step(Push(0, 0, 2, 4));
-  CloseByTime();
-  const auto effects = Step(Push(1, 0, 2));
-  ASSERT_EQ(effects.size(), 2u);
-  EXPECT_EQ(Sent<AnswerFrame>(effects[0]).header.outcome, Outcome::kLate);
-  EXPECT_THAT(Merged(effects)->workers, ElementsAre(1));
-  EXPECT_EQ(DecodeDense(Merged(effects)->payload.bytes(), layout_, 2)[0], 4);
-  EXPECT_EQ(aggregator_->state().pushes_late, 1u);
 }
 
 TEST_F(AggregatorQuorum, WhoMissesTwoClosesIsNotWaitedFor) {

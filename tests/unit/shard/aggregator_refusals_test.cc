@@ -182,6 +182,12 @@ TEST(AggregatorCreate, RefusesOptionsOutOfRange) {
     EXPECT_THAT(std::string(Aggregator::Create(options, FourSegments()).status().message()),
                 HasSubstr("quorum is "));
   }
+  for (const double clip : {-1.0, std::nan(""), HUGE_VAL}) {
+    options = DenseOptions();
+    options.clip = clip;
+    EXPECT_THAT(std::string(Aggregator::Create(options, FourSegments()).status().message()),
+                HasSubstr("clip is "));
+  }
   options = DenseOptions();
   options.grace_min = absl::Seconds(2);
   options.grace_max = absl::Seconds(1);

@@ -100,13 +100,6 @@ TEST_F(AggregatorTest, AnswersLateWhatWasNotInTheClosedRound) {
   EXPECT_EQ(Merged(effects)->header.round, 0u);
 }
 
-TEST_F(AggregatorTest, WhatIsOlderThanTheLastClosedRoundIsGone) {
-  Start(DenseOptions(), Members(1, {0}));
-  Step(Push(0, 0, 2));
-  Step(Push(0, 1, 2));
-  Only(Step(Push(0, 0, 2)), Outcome::kCompacted);
-}
-
 TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
   AggregatorOptions options = DenseOptions();
   options.up = {Selection::kTopK, ValueCodec::kBf16, 2};

@@ -17,22 +17,9 @@
 
 namespace longwave {
 
-inline constexpr uint64_t kRun = 0xabcd;
-inline constexpr uint32_t kTileSize = 8;
 inline constexpr PayloadFormat kAllFp32{Selection::kAll, ValueCodec::kFp32, 0};
 
-// Four segments of one tile; shard 1 of two owns segments 2 and 3.
-inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
-
 inline AggregatorOptions DenseOptions() { return {kRun, 0, 1, kAllFp32, 1, kAllFp32}; }
-
-inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
-  Membership membership{epoch, {}};
-  for (const uint32_t worker : workers) {
-    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
-  }
-  return membership;
-}
 
 class AggregatorTest : public testing::Test {
  protected:

@@ -320,40 +320,39 @@ TEST(ClipFactors, TakeTheMedianOfThoseThatSayAnything) {
   EXPECT_EQ(ClipFactors(Norms{0, 0, 0}, 1, 3), (Factors{1, 1, 1}));
 }
 
-TEST(Merge, ClipsTheNumeratorAndKeepsTheWeight) {
+// Of a segment of two coefficients in fp32: a contribution's weight, values and factor.
+struct Clipped {
+  uint64_t weight;
+  std::vector<float> values;
+  double factor;
+};
+std::pair<std::vector<float>, uint64_t> MergeClipped(const std::vector<Clipped>& all) {
   const Layout layout = SmallLayout(2);
   const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
   const PayloadLayout form = PayloadLayoutOf(fp32, layout);
-  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, 2});
-  const auto b = EncodeDense(fp32, layout, 0, std::vector<float>{40, 80});
-  const std::vector<Contribution> all = {{1, &form, a, 1.0}, {3, &form, b, 0.25}};
-  const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
-  EXPECT_EQ(DecodeDense(merged.payload, layout, 0),
-            (std::vector<float>{(1 + 3 * 10) / 4.0f, (2 + 3 * 20) / 4.0f}));
-  EXPECT_EQ(merged.weight_sum, 4u);
+  std::vector<std::vector<std::byte>> payloads;
+  for (const Clipped& one : all) payloads.push_back(EncodeDense(fp32, layout, 0, one.values));
+  std::vector<Contribution> contributions;
+  for (size_t i = 0; i < all.size(); ++i) {
+    contributions.push_back({all[i].weight, &form, payloads[i], all[i].factor});
+  }
+  const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, contributions, {});
+  return {DecodeDense(merged.payload, layout, 0), merged.weight_sum};
 }
 
-TEST(Merge, LeavesOutAFactorOfZeroWithItsWeight) {
-  const Layout layout = SmallLayout(2);
-  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
-  const PayloadLayout form = PayloadLayoutOf(fp32, layout);
-  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, 2});
-  const auto b = EncodeDense(fp32, layout, 0, std::vector<float>{3e38f, -3e38f});
-  const std::vector<Contribution> all = {{2, &form, a, 1.0}, {5, &form, b, 0.0}};
-  const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
-  EXPECT_EQ(DecodeDense(merged.payload, layout, 0), (std::vector<float>{1, 2}));
-  EXPECT_EQ(merged.weight_sum, 2u);
+TEST(Merge, ClipsTheNumeratorAndKeepsTheWeightButOfAFactorOfZero) {
+  const auto [clipped, weight] = MergeClipped({{1, {1, 2}, 1}, {3, {40, 80}, 0.25}});
+  EXPECT_EQ(clipped, (std::vector<float>{(1 + 3 * 10) / 4.0f, (2 + 3 * 20) / 4.0f}));
+  EXPECT_EQ(weight, 4u);
+  const auto [left, rest] = MergeClipped({{2, {1, 2}, 1}, {5, {3e38f, -3e38f}, 0}});
+  EXPECT_EQ(left, (std::vector<float>{1, 2}));
+  EXPECT_EQ(rest, 2u);
 }
 
 TEST(Merge, TakesFactorsOfNextToNothing) {
-  const Layout layout = SmallLayout(2);
-  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
-  const PayloadLayout form = PayloadLayoutOf(fp32, layout);
-  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, -2});
   for (const double factor : {0.0, 5e-324, 1e-310, 1e-250, 1e-100}) {
-    const std::vector<Contribution> all(3, {1, &form, a, factor});
-    const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
-    EXPECT_EQ(DecodeDense(merged.payload, layout, 0), (std::vector<float>{0, 0})) << factor;
+    const std::vector<Clipped> all(3, {1, {1, -2}, factor});
+    EXPECT_EQ(MergeClipped(all).first, (std::vector<float>{0, 0})) << factor;
   }
 }
 

@@ -113,36 +113,6 @@ TEST_P(MergeEveryCodec, OfEqualContributionsIsTheContributionUpToThreeHundred) {
   }
 }
 
-TEST_P(MergeEveryCodec, DoesNotDependOnTheOrderOfArrival) {
-  const Layout layout = LargeLayout(2);
-  Rng rng(11);
-  for (const PayloadFormat& down : {PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 256},
-                                    PayloadFormat{Selection::kAll, ValueCodec::kFp32, 0},
-                                    PayloadFormat{Selection::kAll, ValueCodec::kSign, 0}}) {
-    // Workers differ in codec, k, weight and, by sixty powers of ten, in scale.
-    std::vector<Sent> all;
-    for (uint32_t i = 0; i < 9; ++i) {
-      const auto codec = i % 2 ? GetParam() : static_cast<ValueCodec>(rng.Below(6));
-      const PayloadFormat up{Selection::kTopK, codec, static_cast<uint16_t>(1 + rng.Below(200))};
-      all.push_back(Send(layout, up, 1 + rng.Below(kWeightMax),
-                         RandomDense(layout.coefficient_count(), rng,
-                                     std::pow(10.0, static_cast<double>(rng.Below(61)) - 30))));
-    }
-    const MergeOptions options{3, {Selection::kTopK, GetParam(), 64}, 0.25, down};
-    Rng start(1);
-    const std::vector<float> residual_before =
-        RandomDense(KeepsResidual(options) ? layout.coefficient_count() : 0, start);
-    std::vector<float> wanted_residual = residual_before;
-    const MergedSegment wanted = Merge(options, layout, all, wanted_residual, 4);
-    for (int permutation = 0; permutation < 10; ++permutation) {
-      for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng.Below(i)]);
-      std::vector<float> residual = residual_before;
-      EXPECT_EQ(Merge(options, layout, all, residual, 4).payload, wanted.payload);
-      EXPECT_EQ(residual, wanted_residual);
-    }
-  }
-}
-
 TEST_P(MergeEveryCodec, LosesNothingThroughTheResidual) {
   const Layout layout = LargeLayout(2);
   const ValueCodec codec = GetParam();
@@ -266,16 +236,6 @@ TEST(Merge, NeverSendsNegativeZero) {
   for (const float g : MergeExactly(layout, kAllFp32, 1, all)) {
     EXPECT_EQ(std::bit_cast<uint32_t>(g), 0u);
   }
-}
-
-TEST(Merge, SumsWeightsAndSquaresOfWhatItSends) {
-  const Layout layout = SmallLayout(2);
-  std::vector<float> none;
-  const MergedSegment merged =
-      Merge({0, kAllFp32, 1, kAllFp32}, layout,
-            {Send(layout, kAllFp32, 2, {3, 4}), Send(layout, kAllFp32, 5, {3, 4})}, none);
-  EXPECT_EQ(merged.weight_sum, 7u);
-  EXPECT_EQ(merged.square_sum, 25);
 }
 
 TEST(MergeDown, TopkSendsTheLargestOfWhatIsHeldBackAndNew) {

@@ -34,6 +34,14 @@ bool SendNext(Pacer& pacer, absl::Time now) {
   return due.has_value();
 }
 
+// With a rate for worker 1, and so many frames for it, of segments from 0 on.
+Pacer Limited(uint32_t frames = 0) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < frames; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  return pacer;
+}
+
 // A frame from the pacer: its time and receiver.
 struct PacedFrame {
   absl::Duration at;
@@ -68,8 +76,7 @@ TEST(Pacer, AWorkerWithoutALimitWaitsForNothing) {
 }
 
 TEST(Pacer, FramesLeaveInOrderAtTheRate) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
+  Pacer pacer = Limited();
   EXPECT_EQ(pacer.RateOf(1), kRate);
   // The burst, and the frame that starts on an empty bucket.
   EXPECT_TRUE(Send(pacer, 1, Merged(0, 0), kStart));
@@ -88,17 +95,14 @@ TEST(Pacer, FramesLeaveInOrderAtTheRate) {
 }
 
 TEST(Pacer, WhatIsLateIsMadeUpForByTheBurst) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 10; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  Pacer pacer = Limited(10);
   // After 50 ms without a call the next frame is on time again.
   ASSERT_TRUE(SendNext(pacer, kStart + absl::Milliseconds(150)));
   EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(200));
 }
 
 TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
+  Pacer pacer = Limited();
   pacer.SetRate(2, 2 * kRate);
   for (uint32_t i = 0; i < 6; ++i) {
     Send(pacer, 1, Merged(0, i), kStart);
@@ -116,8 +120,7 @@ TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
 }
 
 TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
+  Pacer pacer = Limited();
   Send(pacer, 1, Merged(0, 0), kStart);
   Send(pacer, 1, Merged(0, 1), kStart);
   EXPECT_FALSE(Send(pacer, 1, Merged(3, 5), kStart));
@@ -135,9 +138,7 @@ TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
 }
 
 TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 3; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  Pacer pacer = Limited(3);
   pacer.Charge(1, kFrameBytes, kStart);
   EXPECT_FALSE(pacer.TakeDue(kStart + absl::Milliseconds(199)).has_value());
   EXPECT_TRUE(pacer.TakeDue(kStart + absl::Milliseconds(200)).has_value());
@@ -146,17 +147,13 @@ TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
 }
 
 TEST(Pacer, NamingTheSameRateAgainForgivesNothing) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 3; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  Pacer pacer = Limited(3);
   pacer.SetRate(1, kRate);
   EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(100));
 }
 
 TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 4; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  Pacer pacer = Limited(4);
   pacer.SetRate(1, 0);
   EXPECT_FALSE(Send(pacer, 1, Merged(0, 9), kStart)) << "behind those that wait";
   std::vector<uint32_t> segments;
@@ -166,9 +163,7 @@ TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
 }
 
 TEST(Pacer, AForgottenWorkersFramesAreGone) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 4; ++i) Send(pacer, 1, Merged(0, i), kStart);
+  Pacer pacer = Limited(4);
   pacer.Forget(1);
   EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
   EXPECT_EQ(pacer.RateOf(1), 0u);
@@ -203,8 +198,7 @@ TEST(Pacer, WhatCouldNotBeSentGivesWayToANewerRound) {
 }
 
 TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
+  Pacer pacer = Limited();
   // The queue of its connection is full for the first try and for 19 more.
   absl::Time now = kStart;
   ASSERT_TRUE(pacer.Admit(1, Merged(0, 0), now));
@@ -225,8 +219,7 @@ TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
 }
 
 TEST(Pacer, WhatGoesToNobodyCostsNothing) {
-  Pacer pacer;
-  pacer.SetRate(1, kRate);
+  Pacer pacer = Limited();
   for (uint32_t i = 0; i < 50; ++i) EXPECT_TRUE(pacer.Admit(1, Merged(0, i), kStart));
 }
 

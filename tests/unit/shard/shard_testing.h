@@ -6,14 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "common/control/control.h"
 #include "common/layout/layout.h"
+#include "common/wire/buffer.h"
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
 #include "tests/support/reference/tile_codec.h"
 
 namespace longwave {
+
+inline constexpr uint64_t kRun = 0xabcd;
+inline constexpr uint32_t kTileSize = 8;
 
 // A vector cut into `segments` segments of `tiles` tiles of `tile_size` coefficients, at most 64.
 inline Layout SmallLayout(uint32_t tile_size, uint32_t tiles = 1, uint32_t segments = 1,
@@ -27,6 +33,21 @@ inline Layout SmallLayout(uint32_t tile_size, uint32_t tiles = 1, uint32_t segme
   auto layout = Layout::Create(manifest, options);
   EXPECT_TRUE(layout.ok()) << layout.status();
   return *std::move(layout);
+}
+
+// Four segments of one tile; shard 1 of two owns segments 2 and 3.
+inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
+
+inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
+  Membership membership{epoch, {}};
+  for (const uint32_t worker : workers) {
+    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
+  }
+  return membership;
+}
+
+inline std::vector<std::byte> BytesOf(const Buffer& buffer) {
+  return {buffer.bytes().begin(), buffer.bytes().end()};
 }
 
 // Full tiles of 4096, one segment.
@@ -57,20 +78,7 @@ inline std::vector<std::byte> EncodeDense(const PayloadFormat& format, const Lay
     const uint64_t draw =
         SelectionDraw(seed, round, uint64_t{layout.segments()[segment].tile_begin} + tile);
     std::vector<uint16_t> indices(form.sent_count(tile));
-    switch (format.selection) {
-      case Selection::kAll:
-        for (uint32_t i = 0; i < n; ++i) indices[i] = static_cast<uint16_t>(i);
-        break;
-      case Selection::kTopK:
-        SelectTopK(values, indices);
-        break;
-      case Selection::kRandom:
-        SelectRandom(n, draw, indices);
-        break;
-      case Selection::kStride:
-        SelectStride(n, draw, indices);
-        break;
-    }
+    SelectIndices(format.selection, values, draw, indices);
     std::vector<float> sent;
     for (const uint16_t i : indices) sent.push_back(values[i]);
     std::vector<uint32_t> codes(sent.size());

@@ -15,46 +15,6 @@ using ::testing::Pointee;
 // Of a connection of a worker of one device.
 constexpr WorkerConnections::Hello kHello = {.number = 1, .serves_begin = 0, .serves_end = 4};
 
-TEST(WorkerConnections, NothingIsKnownBeforeTheFirstFrame) {
-  const WorkerConnections connections(4);
-  EXPECT_EQ(connections.RouteOf(0), nullptr);
-  EXPECT_EQ(connections.Newest(0), nullptr);
-  EXPECT_EQ(connections.size(), 0u);
-}
-
-TEST(WorkerConnections, ASegmentGoesWhereItsLastFrameCameFrom) {
-  WorkerConnections connections(4);
-  connections.Hear("a", 0);
-  connections.Hear("b", 1);
-  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("a")));
-  EXPECT_THAT(connections.RouteOf(1), Pointee(std::string("b")));
-  connections.Hear("b", 0);
-  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("b")));
-}
-
-TEST(WorkerConnections, ASegmentStaysWithTheConnectionOfTheLargestNumber) {
-  WorkerConnections connections(4);
-  connections.Hear("new", std::nullopt, {{.number = 8}});
-  connections.Hear("old", std::nullopt, {{.number = 7}});
-  connections.Hear("old", 0);
-  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("old"))) << "there was none";
-  connections.Hear("new", 0);
-  connections.Hear("old", 0);
-  connections.Hear("of an earlier process of the shard", 0);
-  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("new")));
-}
-
-TEST(WorkerConnections, CountsTheFramesOfEach) {
-  WorkerConnections connections(4);
-  EXPECT_EQ(connections.Hear("a", 0).taken, 1u);
-  EXPECT_EQ(connections.Hear("b", 0).taken, 1u);
-  EXPECT_EQ(connections.Hear("a", std::nullopt).taken, 2u);
-  ++connections.CountsOf("a")->sent;
-  EXPECT_EQ(connections.CountsOf("a")->sent, 1u);
-  EXPECT_EQ(connections.CountsOf("b")->sent, 0u);
-  EXPECT_EQ(connections.CountsOf("c"), nullptr);
-}
-
 TEST(WorkerConnections, OtherSegmentsGoByTheConnectionHeardLast) {
   WorkerConnections connections(4);
   connections.Hear("a", 0, kHello);

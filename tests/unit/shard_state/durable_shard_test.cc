@@ -12,20 +12,25 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(DurableShard, NothingIsToldBeforeTheCommit) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0})}});
-  const uint64_t syncs = disk.files.syncs();
-  disk.shard().Step(TestPush(0, 0, 2), disk.now);
-  disk.shard().Step(TestPush(0, 0, 3), disk.now);
-  EXPECT_EQ(disk.files.syncs(), syncs);
-  const auto effects = disk.shard().Commit(disk.now);
-  EXPECT_EQ(disk.files.syncs(), syncs + 1) << "one sync for the whole group";
+class DurableShardOnDisk : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(disk_.Open().ok()); }
+
+  ShardOnDisk disk_;
+};
+
+TEST_F(DurableShardOnDisk, NothingIsToldBeforeTheCommit) {
+  disk_.Do({MembershipChanged{Members(1, {0})}});
+  const uint64_t syncs = disk_.files.syncs();
+  disk_.shard().Step(TestPush(0, 0, 2), disk_.now);
+  disk_.shard().Step(TestPush(0, 0, 3), disk_.now);
+  EXPECT_EQ(disk_.files.syncs(), syncs);
+  const auto effects = disk_.shard().Commit(disk_.now);
+  EXPECT_EQ(disk_.files.syncs(), syncs + 1) << "one sync for the whole group";
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted, Outcome::kAccepted));
   EXPECT_EQ(AllSent<MergedFrame>(effects).size(), 2u);
-  EXPECT_EQ(disk.shard().store()->log().durable_sequence(),
-            disk.shard().store()->log().next_sequence());
+  EXPECT_EQ(disk_.shard().store()->log().durable_sequence(),
+            disk_.shard().store()->log().next_sequence());
 }
 
 TEST(DurableShard, EffectsNameTheEventTheyFollowFrom) {
@@ -42,53 +47,35 @@ TEST(DurableShard, EffectsNameTheEventTheyFollowFrom) {
   EXPECT_EQ(effects[2].event, second);
 }
 
-TEST(DurableShard, APushThatWasAcceptedIsMergedAfterAKill) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
-  disk.files.Restart(SimFileSystem::Stop::kProcess);
-  ASSERT_TRUE(disk.Open().ok());
-  // The membership is the log's, too: the shard serves before the coordinator has spoken.
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
-  const auto effects = disk.Do({TestPush(1, 0, 2)});
-  const auto merged = AllSent<MergedFrame>(effects);
-  ASSERT_EQ(merged.size(), 1u);
-  EXPECT_EQ(merged[0].header.contributions, 2u);
-}
-
-TEST(DurableShard, ARoundThatWasWholeClosesAfterAKill) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
+TEST_F(DurableShardOnDisk, ARoundThatWasWholeClosesAfterAKill) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
   // Only worker 0 is left, but the shard ends before it hears of it.
-  disk.files.Restart(SimFileSystem::Stop::kPower);
-  ASSERT_TRUE(disk.Open().ok());
-  const auto effects = disk.Do({MembershipChanged{Members(2, {0})}});
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk_.Open().ok());
+  const auto effects = disk_.Do({MembershipChanged{Members(2, {0})}});
   ASSERT_EQ(AllSent<MergedFrame>(effects).size(), 1u);
-  disk.files.Restart(SimFileSystem::Stop::kPower);
-  ASSERT_TRUE(disk.Open().ok());
-  const auto again = disk.Do({TestPull(0, 0, 2)});
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk_.Open().ok());
+  const auto again = disk_.Do({TestPull(0, 0, 2)});
   ASSERT_EQ(AllSent<MergedFrame>(again).size(), 1u);
   EXPECT_EQ(BytesOf(AllSent<MergedFrame>(again)[0].payload),
             BytesOf(AllSent<MergedFrame>(effects)[0].payload));
 }
 
-TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+TEST_F(DurableShardOnDisk, OlderRoundsAreAnsweredFromTheLog) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}});
   std::vector<std::vector<std::byte>> payloads;
   for (uint32_t round = 0; round < 2; ++round) {
-    payloads.push_back(BytesOf(AllSent<MergedFrame>(disk.PushAll({0, 1}, round)).at(0).payload));
+    payloads.push_back(BytesOf(AllSent<MergedFrame>(disk_.PushAll({0, 1}, round)).at(0).payload));
   }
-  disk.Do({MembershipChanged{Members(2, {0})}});
-  disk.PushAll({0}, 2);
-  disk.Do({MembershipChanged{Members(3, {0, 1})}});
-  disk.PushAll({0, 1}, 3);
-  disk.PushAll({0, 1}, 4);
+  disk_.Do({MembershipChanged{Members(2, {0})}});
+  disk_.PushAll({0}, 2);
+  disk_.Do({MembershipChanged{Members(3, {0, 1})}});
+  disk_.PushAll({0, 1}, 3);
+  disk_.PushAll({0, 1}, 4);
 
   for (uint32_t round = 0; round < 2; ++round) {
-    const auto effects = disk.Do({TestPull(1, round, 2)});
+    const auto effects = disk_.Do({TestPull(1, round, 2)});
     ASSERT_EQ(effects.size(), 1u);
     const auto merged = AllSent<MergedFrame>(effects).at(0);
     EXPECT_THAT(merged.workers, ElementsAre(1u));
@@ -96,11 +83,11 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
     EXPECT_EQ(BytesOf(merged.payload), payloads[round]);
   }
   // Worker 1 had no part in round 2; in round 1 it had.
-  const auto late = disk.Do({TestPush(1, 2, 2), TestPush(1, 1, 2)});
+  const auto late = disk_.Do({TestPush(1, 2, 2), TestPush(1, 1, 2)});
   EXPECT_THAT(Outcomes(late), ElementsAre(Outcome::kLate, Outcome::kDuplicate));
   EXPECT_EQ(AllSent<MergedFrame>(late).size(), 2u);
-  EXPECT_EQ(disk.shard().state().pushes_late, 1u);
-  EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
+  EXPECT_EQ(disk_.shard().state().pushes_late, 1u);
+  EXPECT_EQ(disk_.shard().state().pushes_duplicate, 1u);
   EXPECT_EQ(AllSent<AnswerFrame>(late)[0].header.open_round, 5u) << "the open round";
   // By this a process whose predecessor made another push of round 1 knows that.
   EXPECT_EQ(AllSent<AnswerFrame>(late)[0].header.held_crc, 0u);
@@ -124,23 +111,21 @@ TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
   EXPECT_THAT((*shard)->UnconfirmedSnapshots(), IsEmpty());
 }
 
-TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+TEST_F(DurableShardOnDisk, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}});
   uint64_t largest = 0;
   for (uint32_t round = 0; round < 60; ++round) {
-    disk.AnswerRequests(disk.PushAll({0, 1}, round));
-    largest = std::max(largest, disk.shard().state().log_bytes);
-    const auto states = ReplayFromMin(disk.shard().store()->snapshots(), SnapshotKind::kState);
-    const auto models = ReplayFromMin(disk.shard().store()->snapshots(), SnapshotKind::kModel);
+    disk_.AnswerRequests(disk_.PushAll({0, 1}, round));
+    largest = std::max(largest, disk_.shard().state().log_bytes);
+    const auto states = ReplayFromMin(disk_.shard().store()->snapshots(), SnapshotKind::kState);
+    const auto models = ReplayFromMin(disk_.shard().store()->snapshots(), SnapshotKind::kModel);
     if (round < 5) {
-      EXPECT_TRUE(disk.Do({TestPull(0, 0, 2)}).size() == 1) << round;
+      EXPECT_TRUE(disk_.Do({TestPull(0, 0, 2)}).size() == 1) << round;
       continue;
     }
     // Whatever is still needed is there.
     std::optional<uint64_t> first;
-    ASSERT_TRUE(disk.shard()
+    ASSERT_TRUE(disk_.shard()
                     .store()
                     ->log()
                     .Replay(std::min(states.value(), models.value()),
@@ -152,19 +137,17 @@ TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
     EXPECT_LE(first.value(), std::min(states.value(), models.value()));
   }
   EXPECT_LT(largest, 12'000u) << "the log does not grow with the rounds";
-  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
+  EXPECT_THAT(Outcomes(disk_.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
   // The dropped files had the membership's record, which was written again.
-  disk.files.Restart(SimFileSystem::Stop::kPower);
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 60, 2)})), ElementsAre(Outcome::kAccepted));
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 60, 2)})), ElementsAre(Outcome::kAccepted));
 }
 
-TEST(DurableShard, WithoutModelSnapshotsTheLogIsKept) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0})}});
-  for (uint32_t round = 0; round < 30; ++round) disk.PushAll({0}, round);  // no member answers
-  EXPECT_EQ(AllSent<MergedFrame>(disk.Do({TestPull(0, 0, 2)})).size(), 1u);
+TEST_F(DurableShardOnDisk, WithoutModelSnapshotsTheLogIsKept) {
+  disk_.Do({MembershipChanged{Members(1, {0})}});
+  for (uint32_t round = 0; round < 30; ++round) disk_.PushAll({0}, round);  // no member answers
+  EXPECT_EQ(AllSent<MergedFrame>(disk_.Do({TestPull(0, 0, 2)})).size(), 1u);
 }
 
 TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
@@ -181,34 +164,30 @@ TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
 }
 
-TEST(DurableShard, ADamagedStateSnapshotFallsBackOnTheOneBefore) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}});
-  for (uint32_t round = 0; round < 20; ++round) disk.AnswerRequests(disk.PushAll({0, 1}, round));
-  const SegmentSnapshot before = disk.shard().aggregator()->Export(2);
-  const auto latest = disk.shard().store()->snapshots().Latest(SnapshotKind::kState, 2);
+TEST_F(DurableShardOnDisk, ADamagedStateSnapshotFallsBackOnTheOneBefore) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}});
+  for (uint32_t round = 0; round < 20; ++round) disk_.AnswerRequests(disk_.PushAll({0, 1}, round));
+  const SegmentSnapshot before = disk_.shard().aggregator()->Export(2);
+  const auto latest = disk_.shard().store()->snapshots().Latest(SnapshotKind::kState, 2);
   ASSERT_TRUE(latest.has_value());
-  disk.Close();
-  disk.files.Corrupt("state/snap/" + SnapshotName(latest->key), 100, std::byte{1});
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.shard().aggregator()->Export(2).residual, before.residual);
-  EXPECT_THAT(disk.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
+  disk_.Close();
+  disk_.files.Corrupt("state/snap/" + SnapshotName(latest->key), 100, std::byte{1});
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.shard().aggregator()->Export(2).residual, before.residual);
+  EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
 }
 
-TEST(DurableShard, WithoutAnyUsableStateItSaysSoInsteadOfBeginningAnew) {
-  ShardOnDisk disk;
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}});
-  for (uint32_t round = 0; round < 20; ++round) disk.AnswerRequests(disk.PushAll({0, 1}, round));
-  const auto snapshots = disk.shard().store()->snapshots().All();
-  disk.Close();
+TEST_F(DurableShardOnDisk, WithoutAnyUsableStateItSaysSoInsteadOfBeginningAnew) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}});
+  for (uint32_t round = 0; round < 20; ++round) disk_.AnswerRequests(disk_.PushAll({0, 1}, round));
+  const auto snapshots = disk_.shard().store()->snapshots().All();
+  disk_.Close();
   for (const SnapshotHeader& each : snapshots) {
     if (each.key.kind == SnapshotKind::kState && each.key.first_segment == 3) {
-      disk.files.Corrupt("state/snap/" + SnapshotName(each.key), 100, std::byte{1});
+      disk_.files.Corrupt("state/snap/" + SnapshotName(each.key), 100, std::byte{1});
     }
   }
-  const absl::Status opened = disk.Open();
+  const absl::Status opened = disk_.Open();
   EXPECT_THAT(std::string(opened.message()), HasSubstr("segment 3: no state snapshot"));
 }
 

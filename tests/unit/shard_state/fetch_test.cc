@@ -40,23 +40,6 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
                                  "3 before 14 of 0", "2 before 20 of 0", "3 before 22 of 1"));
 }
 
-TEST_F(Fetch, WhoeverDoesNotAnswerIsFollowedByTheNextMember) {
-  Start(2);
-  auto requests = AllSent<RequestFrame>(Close(0));
-  ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].header.worker, 0u);
-  EXPECT_EQ(requests[1].header.worker, 1u);
-  const absl::Duration patience = disk_.shard().RequestPatience(2);
-  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + patience);
-  disk_.now += patience - absl::Nanoseconds(1);
-  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), IsEmpty());
-  disk_.now += absl::Nanoseconds(1);
-  requests = AllSent<RequestFrame>(disk_.Do({}));
-  ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(requests[0].header.worker, 1u);
-  EXPECT_EQ(requests[1].header.worker, 0u);
-}
-
 TEST_F(Fetch, WhoeverIsGoneIsFollowedByTheNextMemberAtOnce) {
   Start(8);
   for (uint32_t round = 0; round < 3; ++round) Close(round);
@@ -212,24 +195,6 @@ TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
   EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.round, 5u);
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
-}
-
-// Two members, one of whom skips every round: no snapshot is ever confirmed.
-TEST_F(Fetch, WhereNoneIsConfirmedFewAreAskedFor) {
-  Start(64);
-  std::vector<uint32_t> rounds;
-  for (uint32_t round = 0; round < 32 + 64; ++round) {
-    for (auto effects = Close(round); !AllSent<RequestFrame>(effects).empty();) {
-      const auto request = AllSent<RequestFrame>(effects)[0];
-      if (request.header.segment == 2) rounds.push_back(request.header.round);
-      ASSERT_LT(rounds.size(), 50u) << "again and again";
-      disk_.Do({TestSnapshot(request.header.worker, request.header.round, request.header.segment)});
-      effects =
-          disk_.Do({HashChecksArrived{{{request.header.segment, request.header.round, false}}}});
-    }
-  }
-  // From 32 on, 1, 2, 4, … rounds later, and then when the next one is due.
-  EXPECT_THAT(rounds, ElementsAre(32u, 33u, 35u, 39u, 47u, 63u, 95u, 96u));
 }
 
 TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {

@@ -13,33 +13,6 @@ using ::testing::SizeIs;
 
 const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
 
-TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
-  ReplicaRestore restore;
-  const std::vector<uint32_t> live = {0, 1, 2};
-  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
-  restore.Heard(0, 7);
-  restore.Heard(1, 8);
-  EXPECT_FALSE(restore.TakeDue(live, kNow).has_value());
-  restore.Heard(2, 7);
-  const auto choice = restore.TakeDue(live, kNow);
-  ASSERT_TRUE(choice.has_value());
-  EXPECT_EQ(choice->round, 8u);
-  EXPECT_EQ(choice->worker, 1u);
-  EXPECT_FALSE(restore.TakeDue(live, kNow).has_value()) << "asked once";
-}
-
-// If it chose without the member that is ahead, that member's next push would be of no open round.
-TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
-  ReplicaRestore restore;
-  restore.Heard(0, 7);
-  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
-  EXPECT_FALSE(restore.TakeDue({0, 1}, kNow + absl::Hours(1)).has_value());
-  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
-  restore.Heard(1, 8);
-  ASSERT_TRUE(restore.TakeDue({0, 1}, kNow + absl::Hours(1)).has_value());
-  EXPECT_EQ(restore.choice()->round, 8u);
-}
-
 // All members were lost, for example with the coordinator's link, and a new one comes first. The
 // others have the finished rounds, so the shard must not begin anew without them.
 TEST(ReplicaRestore, WaitsForSomebodyWhoHasWhatTheRunHasFinished) {
@@ -92,16 +65,6 @@ TEST(ReplicaRestore, ANewcomerAloneDecidesNothing) {
   EXPECT_EQ(restore.choice()->round, 7u);
 }
 
-TEST(ReplicaRestore, SegmentsAskDifferentMembers) {
-  std::vector<uint32_t> asked;
-  for (uint32_t segment = 0; segment < 3; ++segment) {
-    ReplicaRestore restore(segment);
-    for (const uint32_t worker : {4u, 5u, 6u}) restore.Heard(worker, 7);
-    asked.push_back(restore.TakeDue({4, 5, 6}, kNow)->worker);
-  }
-  EXPECT_THAT(asked, ElementsAre(4u, 5u, 6u));
-}
-
 TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
   ReplicaRestore restore;
   for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7);
@@ -130,6 +93,18 @@ DurableShardOptions RestoringOptions() {
   return options;
 }
 
+class DurableShardRestore : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(disk_.Open().ok()); }
+
+  ShardOnDisk disk_ = ShardOnDisk(1, RestoringOptions());
+};
+// While nobody takes part, half a minute passes before those who came decide.
+class PatientRestore : public DurableShardRestore {
+ protected:
+  PatientRestore() { disk_.options.join_patience = absl::Seconds(30); }
+};
+
 // Checks for `count` answers `busy`, and no other effects.
 void ExpectBusy(const std::vector<ShardEffect>& effects, size_t count) {
   EXPECT_THAT(effects, SizeIs(count));
@@ -148,40 +123,36 @@ void Restore(ShardOnDisk& disk) {
   EXPECT_EQ(disk.shard().restoring_count(), 0u);
 }
 
-TEST(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_GT(disk.shard().restoring_count(), 0u);
-  Restore(disk);
-  EXPECT_THAT(disk.shard().TakeNotices(),
+TEST_F(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
+  EXPECT_GT(disk_.shard().restoring_count(), 0u);
+  Restore(disk_);
+  EXPECT_THAT(disk_.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("segment 2 is restored: round 21 is open")));
-  EXPECT_EQ(disk.shard().state().open_round, 21u);
+  EXPECT_EQ(disk_.shard().state().open_round, 21u);
   // A worker that is behind gets the snapshot.
-  const auto fetched = disk.Do({TestPull(0, 20, 2), TestFetch(0, 20, 2)});
+  const auto fetched = disk_.Do({TestPull(0, 20, 2), TestFetch(0, 20, 2)});
   EXPECT_THAT(Outcomes(fetched), ElementsAre(Outcome::kCompacted));
   const auto sent = AllSent<SnapshotFrame>(fetched);
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].header.round, 21u);
   EXPECT_THAT(
-      Outcomes(disk.PushAll({0, 1}, 21)),
+      Outcomes(disk_.PushAll({0, 1}, 21)),
       ElementsAre(Outcome::kAccepted, Outcome::kAccepted, Outcome::kAccepted, Outcome::kAccepted));
-  EXPECT_EQ(disk.shard().state().open_round, 22u);
+  EXPECT_EQ(disk_.shard().state().open_round, 22u);
 }
 
-TEST(DurableShardRestore, WhatIsRestoredIsDurable) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  Restore(disk);
-  disk.PushAll({0, 1}, 21);
-  disk.options.restore = false;  // the folder holds the run now
-  disk.files.Restart(SimFileSystem::Stop::kPower);
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.shard().restoring_count(), 0u);
-  EXPECT_EQ(disk.shard().state().open_round, 22u);
-  EXPECT_THAT(AllSent<MergedFrame>(disk.Do({TestPull(0, 21, 2)})), SizeIs(1));
+TEST_F(DurableShardRestore, WhatIsRestoredIsDurable) {
+  Restore(disk_);
+  disk_.PushAll({0, 1}, 21);
+  disk_.options.restore = false;  // the folder holds the run now
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.shard().restoring_count(), 0u);
+  EXPECT_EQ(disk_.shard().state().open_round, 22u);
+  EXPECT_THAT(AllSent<MergedFrame>(disk_.Do({TestPull(0, 21, 2)})), SizeIs(1));
 }
 
-TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
+TEST(RestoreOfAShard, GoesOnWhereItWasInterrupted) {
   // Stopped at every operation from the first on, and then with a coordinator that says nothing
   // more of restoring, since the folder may hold the run by then.
   uint64_t operations = 0;
@@ -230,106 +201,84 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
 
 // After a cut all members have been lost and join again. They fetch, and push nothing. They state
 // their rounds when the shard requests them.
-TEST(DurableShardRestore, MembersThatAllJoinAgainAreAskedWhereTheyStand) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
-  ExpectBusy(disk.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), 2);
-  disk.now = disk.shard().NextDue();
-  EXPECT_THAT(AllSent<RequestFrame>(disk.Do({})), SizeIs(4)) << "two members, two segments";
-  ExpectBusy(disk.Do({TestPull(0, 6, 2)}), 1);
-  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(1, 0, 2)}));
+TEST_F(DurableShardRestore, MembersThatAllJoinAgainAreAskedWhereTheyStand) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
+  ExpectBusy(disk_.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), 2);
+  disk_.now = disk_.shard().NextDue();
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({})), SizeIs(4)) << "two members, two segments";
+  ExpectBusy(disk_.Do({TestPull(0, 6, 2)}), 1);
+  const auto requests = AllSent<RequestFrame>(disk_.Do({TestPull(1, 0, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 6u);
-  disk.Do({TestSnapshot(0, 6, 2)});
-  EXPECT_THAT(AllSent<SnapshotFrame>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
+  disk_.Do({TestSnapshot(0, 6, 2)});
+  EXPECT_THAT(AllSent<SnapshotFrame>(disk_.Do({TestFetch(1, 0, 2)})), SizeIs(1));
 }
 
 // A coordinator that was cut off from all of them, and knows of no finished round, hears a new
 // worker first: those who went on without it come within the time after which they are lost.
-TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard) {
-  DurableShardOptions options = RestoringOptions();
-  options.join_patience = absl::Seconds(30);
-  ShardOnDisk disk(1, options);
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {5}, kRoundNever)}});
-  const absl::Time decides_at = disk.now + absl::Seconds(30);
-  disk.Do({TestPull(5, 0, 2), TestPull(5, 0, 3)});
-  EXPECT_GT(disk.shard().restoring_count(), 0u);
-  EXPECT_EQ(disk.shard().NextDue(), decides_at);
-  disk.Do(
+TEST_F(PatientRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard) {
+  disk_.Do({MembershipChanged{Members(4, {5}, kRoundNever)}});
+  const absl::Time decides_at = disk_.now + absl::Seconds(30);
+  disk_.Do({TestPull(5, 0, 2), TestPull(5, 0, 3)});
+  EXPECT_GT(disk_.shard().restoring_count(), 0u);
+  EXPECT_EQ(disk_.shard().NextDue(), decides_at);
+  disk_.Do(
       {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestPull(0, 6, 2), TestPull(5, 0, 2)});
-  disk.now = decides_at;
-  const auto requests = AllSent<RequestFrame>(disk.Do({}));
+  disk_.now = decides_at;
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_FALSE(requests.empty());
   EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 6u);
-  EXPECT_GT(disk.shard().NextDue(), disk.now);
+  EXPECT_GT(disk_.shard().NextDue(), disk_.now);
   // Only joining members have come for segment 3, so they begin it anew.
-  disk.Do({TestPull(0, 0, 3), TestPull(5, 0, 3)});
-  EXPECT_EQ(disk.shard().restoring_count(), 1u);
+  disk_.Do({TestPull(0, 0, 3), TestPull(5, 0, 3)});
+  EXPECT_EQ(disk_.shard().restoring_count(), 1u);
 }
 
 // If no member has begun, a returning one is soon ready, however far behind it is.
-TEST(DurableShardRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) {
-  DurableShardOptions options = RestoringOptions();
-  options.join_patience = absl::Seconds(30);
-  ShardOnDisk disk(1, options);
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
-  const absl::Time decides_at = disk.now + absl::Seconds(30);
+TEST_F(PatientRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
+  const absl::Time decides_at = disk_.now + absl::Seconds(30);
   Membership one_is_ready = Members(5, {0, 1});
   one_is_ready.members[0].first_round = kRoundNever;
-  disk.Do({MembershipChanged{one_is_ready}, TestPull(1, 0, 2), TestPull(1, 0, 3)});
-  EXPECT_EQ(disk.shard().restoring_count(), 2u);
-  disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(0, 1, 2), TestPull(0, 1, 3)});
-  disk.now = decides_at;
-  const auto requests = AllSent<RequestFrame>(disk.Do({}));
+  disk_.Do({MembershipChanged{one_is_ready}, TestPull(1, 0, 2), TestPull(1, 0, 3)});
+  EXPECT_EQ(disk_.shard().restoring_count(), 2u);
+  disk_.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(0, 1, 2), TestPull(0, 1, 3)});
+  disk_.now = decides_at;
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].header.worker, 0u);
   EXPECT_EQ(requests[0].header.round, 1u);
 }
 
 // The one that is ahead is lost, and comes again a second later.
-TEST(DurableShardRestore, WhoWasLostAMomentAgoIsWaitedFor) {
-  DurableShardOptions options = RestoringOptions();
-  options.join_patience = absl::Seconds(30);
-  ShardOnDisk disk(1, options);
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(1, 21, 2)});
-  disk.Do({MembershipChanged{Members(5, {0})}, TestPull(0, 20, 2), TestPull(0, 20, 3)});
-  EXPECT_TRUE(AllSent<RequestFrame>(disk.Do({})).empty());
-  const absl::Time decides_at = disk.now + absl::Seconds(30);
-  EXPECT_LE(disk.shard().NextDue(), decides_at);
-  disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(1, 21, 2), TestPull(1, 20, 3)});
-  disk.now = decides_at;
-  const auto requests = AllSent<RequestFrame>(disk.Do({}));
+TEST_F(PatientRestore, WhoWasLostAMomentAgoIsWaitedFor) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(1, 21, 2)});
+  disk_.Do({MembershipChanged{Members(5, {0})}, TestPull(0, 20, 2), TestPull(0, 20, 3)});
+  EXPECT_TRUE(AllSent<RequestFrame>(disk_.Do({})).empty());
+  const absl::Time decides_at = disk_.now + absl::Seconds(30);
+  EXPECT_LE(disk_.shard().NextDue(), decides_at);
+  disk_.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(1, 21, 2), TestPull(1, 20, 3)});
+  disk_.now = decides_at;
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.round, 21u);
 }
 
-TEST(DurableShardRestore, WhoTakesPartDecidesAtOnce) {
-  DurableShardOptions options = RestoringOptions();
-  options.join_patience = absl::Seconds(30);
-  ShardOnDisk disk(1, options);
-  ASSERT_TRUE(disk.Open().ok());
-  Restore(disk);
-}
+TEST_F(PatientRestore, WhoTakesPartDecidesAtOnce) { Restore(disk_); }
 
-TEST(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+TEST_F(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
+  disk_.Do({MembershipChanged{Members(1, {0, 1})}});
   for (const uint32_t worker : {0u, 1u}) {
-    for (uint32_t segment = 2; segment < 4; ++segment) disk.Do({TestPull(worker, 0, segment)});
+    for (uint32_t segment = 2; segment < 4; ++segment) disk_.Do({TestPull(worker, 0, segment)});
   }
-  EXPECT_EQ(disk.shard().restoring_count(), 0u);
-  EXPECT_EQ(AllSent<MergedFrame>(disk.PushAll({0, 1}, 0)).size(), 2u);
+  EXPECT_EQ(disk_.shard().restoring_count(), 0u);
+  EXPECT_EQ(AllSent<MergedFrame>(disk_.PushAll({0, 1}, 0)).size(), 2u);
 }
 
-TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
+TEST(RestoreOfAShard, WithoutAFolderItGoesTheSameWay) {
   auto opened = DurableShard::Open(RestoringOptions(), FourSegments(), nullptr);
   ASSERT_TRUE(opened.ok()) << opened.status();
   DurableShard& shard = **opened;
@@ -353,103 +302,92 @@ TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
   }
 }
 
-TEST(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1})}});
-  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
+TEST_F(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1})}});
+  const auto requests = AllSent<RequestFrame>(disk_.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
   SnapshotArrived bad = TestSnapshot(requests[0].header.worker, 21, 2);
   bad.payload = Buffer(std::vector<std::byte>(30));
-  const auto again = AllSent<RequestFrame>(disk.Do({bad}));
+  const auto again = AllSent<RequestFrame>(disk_.Do({bad}));
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_NE(again[0].header.worker, requests[0].header.worker);
-  disk.Do({TestSnapshot(requests[0].header.worker, 20, 2)});  // of another round than the request's
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kBusy));
+  disk_.Do(
+      {TestSnapshot(requests[0].header.worker, 20, 2)});  // of another round than the request's
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kBusy));
   // A snapshot of the round counts from any member: the first one's comes late.
-  disk.Do({TestSnapshot(requests[0].header.worker, 21, 2)});
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kAccepted));
+  disk_.Do({TestSnapshot(requests[0].header.worker, 21, 2)});
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kAccepted));
 }
 
-TEST(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
-  disk.now += absl::Hours(1);
-  for (const auto& request : AllSent<RequestFrame>(disk.Do({TestPull(0, 20, 2)}))) {
+TEST_F(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
+  disk_.now += absl::Hours(1);
+  for (const auto& request : AllSent<RequestFrame>(disk_.Do({TestPull(0, 20, 2)}))) {
     EXPECT_EQ(request.header.round, 0u) << "asked for its state";
   }
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(1, 21, 2)})), ElementsAre(Outcome::kBusy));
-  const auto effects = disk.Do({TestPull(1, 21, 2)});
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(1, 21, 2)})), ElementsAre(Outcome::kBusy));
+  const auto effects = disk_.Do({TestPull(1, 21, 2)});
   ASSERT_THAT(AllSent<RequestFrame>(effects), SizeIs(1));
   EXPECT_EQ(AllSent<RequestFrame>(effects)[0].header.round, 21u);
 }
 
 // Each waits for a segment that waits for the other one, and neither says anything of its own.
-TEST(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2), TestPull(1, 20, 3)});
-  EXPECT_EQ(disk.shard().NextDue(), disk.now + ReplicaRestore::kHearEvery);
-  disk.now = disk.shard().NextDue();
-  const auto requests = AllSent<RequestFrame>(disk.Do({}));
+TEST_F(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2), TestPull(1, 20, 3)});
+  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + ReplicaRestore::kHearEvery);
+  disk_.now = disk_.shard().NextDue();
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].header.worker, 1u);
   EXPECT_EQ(requests[0].header.segment, 2u);
   EXPECT_EQ(requests[0].header.round, 0u);
   EXPECT_EQ(requests[1].header.worker, 0u);
   EXPECT_EQ(requests[1].header.segment, 3u);
-  const auto states = AllSent<RequestFrame>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
+  const auto states = AllSent<RequestFrame>(disk_.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
   ASSERT_THAT(states, SizeIs(2));
   EXPECT_EQ(states[0].header.worker, 1u);
   EXPECT_EQ(states[0].header.round, 21u);
-  disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(0, 21, 3)});
-  EXPECT_EQ(disk.shard().restoring_count(), 0u);
+  disk_.Do({TestSnapshot(1, 21, 2), TestSnapshot(0, 21, 3)});
+  EXPECT_EQ(disk_.shard().restoring_count(), 0u);
 }
 
 // A copy of a push can have waited in queues since before its worker was told that round's update:
 // it would make a shard open a round again that the worker has (found by the simulator).
-TEST(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0})}});
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
-  EXPECT_GT(disk.shard().restoring_count(), 0u);
-  const auto requests = AllSent<RequestFrame>(disk.Do({TestPull(0, 1, 2)}));
+TEST_F(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
+  disk_.Do({MembershipChanged{Members(4, {0})}});
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
+  EXPECT_GT(disk_.shard().restoring_count(), 0u);
+  const auto requests = AllSent<RequestFrame>(disk_.Do({TestPull(0, 1, 2)}));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].header.round, 1u);
 }
 
 // A copy of a pull or fetch can do so as well. Answers to a request of this process are of an epoch
 // that began with it (found by the simulator).
-TEST(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
+TEST_F(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
   PullArrived old_pull = TestPull(0, 0, 2);
   FetchArrived old_fetch = TestFetch(0, 0, 2);
   old_pull.header.epoch = 3;
-  ExpectBusy(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), 2);
-  EXPECT_EQ(disk.shard().restoring_count(), 2u);
-  disk.now += ReplicaRestore::kHearEvery;
-  const auto requests = AllSent<RequestFrame>(disk.Do({}));
+  ExpectBusy(disk_.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), 2);
+  EXPECT_EQ(disk_.shard().restoring_count(), 2u);
+  disk_.now += ReplicaRestore::kHearEvery;
+  const auto requests = AllSent<RequestFrame>(disk_.Do({}));
   ASSERT_THAT(requests, SizeIs(2)) << "it was not heard of either segment";
   EXPECT_EQ(requests[0].header.round, 0u);
   EXPECT_EQ(requests[0].header.epoch, 4u);
   PullArrived position = TestPull(0, 1, 2);
   position.header.epoch = requests[0].header.epoch;
-  const auto states = AllSent<RequestFrame>(disk.Do({position}));
+  const auto states = AllSent<RequestFrame>(disk_.Do({position}));
   ASSERT_THAT(states, SizeIs(1));
   EXPECT_EQ(states[0].header.round, 1u);
 }
 
-TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {
-  ShardOnDisk disk(1, RestoringOptions());
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
-  EXPECT_THAT(AllSent<RequestFrame>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
+TEST_F(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {
+  disk_.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
+  EXPECT_THAT(AllSent<RequestFrame>(disk_.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
 }
 
-TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
+TEST(RestoreOfAShard, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
   DurableShardOptions options = RestoringOptions();
   options.can_catch_up = false;
   ShardOnDisk disk(1, options);
@@ -464,7 +402,7 @@ TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
   EXPECT_EQ(disk.shard().state().open_round, 21u);
 }
 
-TEST(DurableShardRestore, AFolderWithALogIsNotRestored) {
+TEST(RestoreOfAShard, AFolderWithALogIsNotRestored) {
   ShardOnDisk disk;
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});

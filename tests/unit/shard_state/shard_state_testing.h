@@ -22,13 +22,6 @@
 
 namespace longwave {
 
-inline constexpr uint64_t kRun = 0xabcd;
-inline constexpr uint32_t kTileSize = 8;
-inline constexpr uint32_t kFirstSegment = 2;
-
-// Four segments of one tile; shard 1 of two owns segments 2 and 3.
-inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
-
 // All in fp32 up, the largest two of eight down; the rest stays in E.
 inline DurableShardOptions TestOptions() {
   DurableShardOptions options;
@@ -40,14 +33,6 @@ inline DurableShardOptions TestOptions() {
   options.state_rounds = 2;
   options.snapshot_rounds = 3;
   return options;
-}
-
-inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
-  Membership membership{epoch, {}};
-  for (const uint32_t worker : workers) {
-    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
-  }
-  return membership;
 }
 
 template <typename Frame>
@@ -103,9 +88,6 @@ inline std::vector<Outcome> Outcomes(const std::vector<ShardEffect>& effects) {
     outcomes.push_back(answer.header.outcome);
   }
   return outcomes;
-}
-inline std::vector<std::byte> BytesOf(const Buffer& buffer) {
-  return {buffer.bytes().begin(), buffer.bytes().end()};
 }
 
 // A shard on a simulated machine, whose processes come and go.

@@ -180,21 +180,6 @@ TEST_F(SnapshotRequestsTest, WhatWasConfirmedBeginsAnew) {
   EXPECT_THAT(NextRound({0}), SizeIs(1)) << "one round, as the first time";
 }
 
-TEST_F(SnapshotRequestsTest, PutsOffWhatNobodyJudged) {
-  Want(0);
-  TakeDue();
-  Hold(0);
-  EXPECT_THAT(requests_.Unconfirmed(), SizeIs(1));
-  EXPECT_THAT(TakeDue(), IsEmpty());
-  EXPECT_EQ(requests_.NextDue(), now_ + kHashCheckPatience);
-  now_ += kHashCheckPatience;
-  EXPECT_THAT(TakeDue(), IsEmpty());
-  EXPECT_THAT(requests_.Unconfirmed(), IsEmpty());
-  EXPECT_FALSE(IsOpen(0)) << "a copy of what was put off is of no use either";
-  EXPECT_GT(requests_.NextDue(), now_);
-  EXPECT_THAT(NextRound({0}), ElementsAre("0 before 11 of 1"));
-}
-
 TEST_F(SnapshotRequestsTest, PutsOffWhatCannotBeReadIfItIsWhatWasAskedFor) {
   Want(0);
   TakeDue();

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -73,25 +71,6 @@ class ExchangeCatchUpTest : public ::testing::Test {
   absl::Duration hello_every_ = absl::Hours(1);
 };
 
-TEST_F(ExchangeCatchUpTest, FetchesEverySegmentsLogInOrder) {
-  Start({.open = 30});
-  ASSERT_GE(segment_count(), 3u);
-  for (uint32_t s = 0; s < segment_count(); ++s) Fetch(s, 10);
-  std::map<uint32_t, uint32_t> next;
-  for (uint32_t ended = 0; ended < segment_count();) {
-    const auto event = exchange_->NextFetched(absl::Hours(1)).value().value();
-    if (event.kind == FetchEvent::Kind::kUpToDate) {
-      EXPECT_EQ(next[event.segment], 20u);
-      EXPECT_EQ(event.round, 30u);
-      ++ended;
-      continue;
-    }
-    EXPECT_EQ(event.round, 10 + next[event.segment]++);
-    EXPECT_EQ(Text(event.payload), std::to_string(event.round));
-  }
-  EXPECT_EQ(exchange_->NewestOpenRound(), 30u);
-}
-
 TEST_F(ExchangeCatchUpTest, FetchesASnapshotAndWhatCameAfterIt) {
   Start({.open = 30, .kept_from = 28});
   Fetch(0, 0);
@@ -114,14 +93,6 @@ TEST_F(ExchangeCatchUpTest, SegmentsCatchUpWhileOthersContribute) {
   EXPECT_EQ(NextFetched(), "up to 5/1");
   EXPECT_THAT((std::vector{NextSettled(), NextSettled()}),
               ::testing::UnorderedElementsAre("5/0 accepted 5", "4/2 late 4"));
-}
-
-TEST_F(ExchangeCatchUpTest, ARefusedFetchEndsWithTheShardsSentence) {
-  Start({.open = 5, .refusal = "nothing is kept before round 4"});
-  Fetch(0, 1);
-  EXPECT_EQ(NextFetched(), "refused 1/0: nothing is kept before round 4");
-  Post(0, 5);  // nothing else has ended
-  EXPECT_EQ(NextSettled(), "5/0 accepted 5");
 }
 
 TEST_F(ExchangeCatchUpTest, ASegmentIsFetchedAnewOnceItIsUpToDate) {

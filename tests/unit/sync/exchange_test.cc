@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
 #include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
-#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,12 +31,10 @@ Manifest SmallModel() { return {.tensors = {{"w", {128, 128}}, {"b", {128}}}}; }
 // A shard as small as can be: the real aggregator behind a real socket, and faults on request.
 class TestShard {
  public:
-  // history: the aggregator's events before the worker under test comes.
-  TestShard(const AggregatorOptions& options, const Layout& layout,
-            std::span<const AggregatorEvent> history)
+  TestShard(const AggregatorOptions& options, const Layout& layout, const Membership& membership)
       : router_(Router::Bind("tcp://127.0.0.1:0").value()),
         aggregator_(Aggregator::Create(options, layout).value()) {
-    for (const AggregatorEvent& event : history) aggregator_.Step(event, absl::Now());
+    aggregator_.Step(MembershipChanged{membership}, absl::Now());
     endpoint_ = router_->endpoint();
     thread_ = std::thread([this] { Serve(); });
   }
@@ -50,12 +45,8 @@ class TestShard {
   }
 
   const std::string& endpoint() const { return endpoint_; }
-  // The next `count` pushes and pulls that come in are lost.
-  void LoseIncoming(int count) { lose_incoming_ = count; }
-  // The next `count` merged updates are lost on their way out.
-  void LoseMerged(int count) { lose_merged_ = count; }
-  // The next `count` pushes are answered `busy`.
-  void BeBusy(int count) { busy_ = count; }
+  // From now on pushes and pulls are lost.
+  void LoseIncoming() { loses_ = true; }
 
   // Waits until `done` accepts the frames received so far.
   struct Seen {
@@ -81,28 +72,10 @@ class TestShard {
       const FrameHeader& header = arrived.frame.header;
       See(arrived);
       const auto* const hello = std::get_if<HelloFrame>(&header);
-      if (hello == nullptr && lose_incoming_ > 0) {
-        --lose_incoming_;
-        continue;
-      }
-      const uint32_t taken = taken_[arrived.peer]++;
       if (hello != nullptr) {
-        const WelcomeFrame welcome{.run = hello->run,
-                                   .frames_missing = hello->frames_sent - taken,
-                                   .frames_sent = hello->frames_sent,
-                                   .worker = hello->worker,
-                                   .incarnation = 1,
-                                   .shard_frames_sent = sent_[arrived.peer]};
-        Send(arrived.peer, welcome, Buffer());
-      } else if (header.kind() == FrameKind::kPush && busy_ > 0) {
-        --busy_;
-        const AnswerFrame busy{.outcome = Outcome::kBusy,
-                               .run = header.run(),
-                               .round = header.round(),
-                               .worker = header.worker(),
-                               .segment = header.segment()};
-        Send(arrived.peer, busy, Buffer());
-      } else {
+        Send(arrived.peer,
+             WelcomeFrame{.run = hello->run, .worker = hello->worker, .incarnation = 1}, Buffer());
+      } else if (!loses_) {
         routes_[{header.worker(), header.segment()}] = arrived.peer;
         const auto* const pull = std::get_if<PullFrame>(&header);
         const AggregatorEvent event =
@@ -126,7 +99,6 @@ class TestShard {
   }
 
   void Send(const PeerId& peer, const FrameHeader& header, Buffer payload) {
-    ++sent_[peer];
     const absl::Status sent = router_->Send(peer, header, std::move(payload));
     // A worker whose first push was rejected may be gone before the answers to its others.
     EXPECT_TRUE(sent.ok() || absl::IsNotFound(sent)) << sent;
@@ -140,13 +112,7 @@ class TestShard {
     const auto merged = SentIn<MergedFrame>(effect);
     if (!merged) return;
     for (const uint32_t worker : merged->workers) {
-      const PeerId& peer = routes_[{worker, merged->header.segment}];
-      if (lose_merged_ > 0) {
-        --lose_merged_;
-        ++sent_[peer];
-        continue;
-      }
-      Send(peer, merged->header, merged->payload);
+      Send(routes_[{worker, merged->header.segment}], merged->header, merged->payload);
     }
   }
 
@@ -154,15 +120,11 @@ class TestShard {
   Aggregator aggregator_;
   std::string endpoint_;
   std::map<std::pair<uint32_t, uint32_t>, PeerId> routes_;  // by worker and segment
-  std::map<PeerId, uint32_t> taken_;
-  std::map<PeerId, uint32_t> sent_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Seen seen_;
   std::atomic<bool> stop_ = false;
-  std::atomic<int> lose_incoming_ = 0;
-  std::atomic<int> lose_merged_ = 0;
-  std::atomic<int> busy_ = 0;
+  std::atomic<bool> loses_ = false;
   std::thread thread_;
 };
 
@@ -192,8 +154,6 @@ class Syncing {
       if (stopped()) return absl::CancelledError("stopped");
       LONGWAVE_ASSIGN_OR_RETURN(const auto settled, exchange_->Next(absl::Milliseconds(50)));
       if (!settled.has_value()) continue;
-      if (settled->fate == Fate::kLate)
-        LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(settled->segment));
       LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(settled->segment, settled->merged));
       --left;
     }
@@ -222,24 +182,14 @@ class ExchangeTest : public ::testing::Test {
     pipeline_ = SyncPipeline::Create(sync_, layout_.get(), OpsFor(BackendKind::kCpu).value(), {},
                                      {.theta = theta_.data()})
                     .value();
-    StartShard({MembershipChanged{Members(1, {0})}});
-  }
-
-  static Membership Members(uint32_t epoch, std::initializer_list<uint32_t> workers) {
-    Membership membership{.epoch = epoch, .members = {}};
-    for (const uint32_t worker : workers) membership.members.push_back({worker, "w"});
-    return membership;
-  }
-
-  void StartShard(const std::vector<AggregatorEvent>& history) {
     shard_ = std::make_unique<TestShard>(AggregatorOptions{.run = kRun, .up = sync_.up}, *layout_,
-                                         history);
+                                         Membership{.epoch = 1, .members = {{0, "w"}}});
   }
 
   std::unique_ptr<Syncing> Connect(ExchangeOptions options = {}) {
     options.run = kRun;
     options.shard_endpoints = {shard_->endpoint()};
-    options.hello_every = hello_every_;
+    options.hello_every = absl::Hours(1);  // no other hello, however long this machine takes
     return std::make_unique<Syncing>(options, pipeline_.get(), *layout_);
   }
 
@@ -261,8 +211,6 @@ class ExchangeTest : public ::testing::Test {
   std::vector<float> theta_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<TestShard> shard_;
-  // No other hello, however long this machine takes, but where a test loses something.
-  absl::Duration hello_every_ = absl::Hours(1);
 };
 
 TEST_F(ExchangeTest, BringsTheReplicaToTheMergedState) {
@@ -292,54 +240,6 @@ TEST_F(ExchangeTest, CountsEveryByteOfItsFrames) {
   EXPECT_GT(counts.pulled, counts.payload_pulled);
 }
 
-TEST_F(ExchangeTest, PushesAgainWhatWasLost) {
-  hello_every_ = absl::Milliseconds(200);
-  auto syncing = Connect();
-  shard_->LoseIncoming(2);
-  EXPECT_TRUE(Sync(*syncing, 0).ok());
-}
-
-TEST_F(ExchangeTest, AsksAgainForAMergedUpdateThatWasLost) {
-  hello_every_ = absl::Milliseconds(200);
-  auto syncing = Connect();
-  shard_->LoseMerged(1);
-  EXPECT_TRUE(Sync(*syncing, 0).ok());
-}
-
-// Worker 1 alone was a member when round 0 closed, so worker 0's push is late. Its signal stays in
-// the residual, and the worker requests the round's update.
-TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
-  std::vector<float> other(theta_.size(), 0.5f);
-  const auto pipeline =
-      SyncPipeline::Create(sync_, layout_.get(), OpsFor(BackendKind::kCpu).value(), {},
-                           {.theta = other.data()})
-          .value();
-  for (size_t e = 0; e < other.size(); e += 3) other[e] += 0.02f;
-  ASSERT_TRUE(pipeline->BeginFragment(0, 0, 1e-3).ok());
-  std::vector<AggregatorEvent> history = {MembershipChanged{Members(1, {1})}};
-  for (uint32_t s = 0; s < segment_count(); ++s) {
-    const SyncPipeline::Push push = pipeline->Encode(s).value();
-    PushFrame header{.run = kRun, .epoch = 1};
-    header.worker = 1;
-    header.segment = s;
-    header.weight = 1;
-    header.norm = push.norm;
-    history.push_back(PushArrived{header, push.payload});
-  }
-  history.push_back(MembershipChanged{Members(2, {0, 1})});
-  StartShard(history);
-
-  auto syncing = Connect();
-  const absl::Status synced = Sync(*syncing, 0);
-  ASSERT_TRUE(synced.ok()) << synced;
-  EXPECT_GT(theta_[0], 0.5f);  // worker 1's update; worker 0 alone would have lowered it
-  double kept = 0;
-  for (size_t at = 0; at < layout_->coefficient_count(); ++at) {
-    kept += std::abs(pipeline_->momentum()[at]);
-  }
-  EXPECT_NEAR(kept, 0.01 * std::ceil(static_cast<double>(theta_.size()) / 7), 1e-3);
-}
-
 TEST_F(ExchangeTest, SaysWhyAPushWasRejected) {
   auto syncing = Connect();
   ASSERT_TRUE(syncing->Send(0, /*weight=*/0).ok());
@@ -350,18 +250,11 @@ TEST_F(ExchangeTest, SaysWhyAPushWasRejected) {
 
 TEST_F(ExchangeTest, StopsWhenToldTo) {
   auto syncing = Connect();
-  shard_->LoseIncoming(1 << 20);
+  shard_->LoseIncoming();
   ASSERT_TRUE(syncing->Send(0).ok());
   int asked = 0;
   const absl::Status stopped = syncing->Apply([&asked] { return ++asked > 2; });
   EXPECT_EQ(stopped.code(), absl::StatusCode::kCancelled);
-}
-
-TEST_F(ExchangeTest, PushesAgainWhereTheShardWasBusy) {
-  auto syncing = Connect();
-  shard_->BeBusy(2);
-  EXPECT_TRUE(Sync(*syncing, 0).ok());
-  EXPECT_EQ(shard_->seen().pushes, static_cast<int>(segment_count()) + 2);
 }
 
 // While the caller is away, everything is sent and settled. Afterwards it takes all results.
@@ -371,22 +264,6 @@ TEST_F(ExchangeTest, SendsAndReceivesWhileTheCallerComputes) {
   ASSERT_TRUE(syncing->Send(0).ok());
   shard_->Await([&](const auto& seen) { return seen.pushes >= static_cast<int>(segment_count()); });
   EXPECT_TRUE(syncing->Apply().ok());
-}
-
-TEST_F(ExchangeTest, SettlesAPush) {
-  auto syncing = Connect();
-  Exchange& exchange = syncing->exchange();
-  ASSERT_TRUE(pipeline_->BeginFragment(0, 0, 1e-3).ok());
-  const SyncPipeline::Push encoded = pipeline_->Encode(1).value();
-  const SegmentPush push = {
-      .epoch = 1, .segment = 1, .payload = encoded.payload, .norm = encoded.norm, .weight = 1};
-  ASSERT_TRUE(exchange.Post(push).ok());
-  EXPECT_EQ(exchange.Post({.segment = 99}).code(), absl::StatusCode::kInvalidArgument);
-  std::optional<Settled> settled;
-  while (!settled.has_value()) settled = exchange.Next(absl::Seconds(1)).value();
-  EXPECT_EQ(settled->segment, 1u);
-  EXPECT_TRUE(settled->fate == Fate::kAccepted);
-  EXPECT_FALSE(settled->merged.empty());
 }
 
 TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
@@ -422,7 +299,7 @@ TEST_F(ExchangeTest, KeepsToItsUploadLimit) {
 // Ends though nothing is answered: a wait for the thread would hang the test.
 TEST_F(ExchangeTest, EndsWithPushesOnTheirWay) {
   auto syncing = Connect({.max_upload_mbit = 1e-5});
-  shard_->LoseIncoming(1 << 20);
+  shard_->LoseIncoming();
   ASSERT_TRUE(syncing->Send(0).ok());
   syncing.reset();
   EXPECT_LT(shard_->seen().pushes, static_cast<int>(segment_count()));

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "tests/support/lockstep.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
@@ -22,18 +21,6 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kWorkers = 3;
 constexpr double kLearningRate = 1e-3;
-
-Manifest SmallModel() {
-  return {
-      .tensors = {{"embedding", {100, 70}}, {"bias", {70}}, {"conv", {64, 4, 4, 4}}, {"g", {}}}};
-}
-
-std::vector<float> Noise(size_t count, uint64_t seed, double scale) {
-  Rng rng(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(scale * (rng.Uniform() - rng.Uniform()));
-  return values;
-}
 
 struct Setting {
   uint32_t inner_steps = 6;

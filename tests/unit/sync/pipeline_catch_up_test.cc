@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cmath>
 #include <limits>
 #include <map>
 
-#include "common/base/rng.h"
 #include "common/layout/segment_elements.h"
 #include "tests/support/lockstep.h"
 #include "worker/sync/pipeline.h"
@@ -18,18 +16,6 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kWorkers = 2;
 constexpr uint32_t kRounds = 5;
-
-Manifest SmallModel() {
-  return {
-      .tensors = {{"embedding", {100, 70}}, {"bias", {70}}, {"conv", {64, 4, 4, 4}}, {"g", {}}}};
-}
-
-std::vector<float> Noise(size_t count, uint64_t seed, double scale) {
-  Rng rng(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(scale * (rng.Uniform() - rng.Uniform()));
-  return values;
-}
 
 std::vector<float> Start() { return Noise(ParameterCount(SmallModel()), 1, 0.1); }
 
@@ -350,50 +336,7 @@ TEST(PipelineCatchUp, RefusesUpdatesOfWhichTheLogIsNotAll) {
   }
 }
 
-// Encodes a round's contribution that no shard merges.
-std::vector<SyncPipeline::Push> EncodeAll(CatchingUp& one, uint32_t round, uint64_t seed) {
-  const auto noise = Noise(one.theta().size(), seed, 0.01);
-  for (size_t e = 0; e < noise.size(); ++e) one.theta()[e] += noise[e];
-  EXPECT_TRUE(one.pipeline().BeginFragment(round, 0, LearningRate(round)).ok());
-  std::vector<SyncPipeline::Push> pushes;
-  for (uint32_t s = 0; s < one.segment_count(); ++s) {
-    pushes.push_back(one.pipeline().Encode(s).value());
-  }
-  return pushes;
-}
-
-TEST(PipelineCheckpoint, WhoLoadsTheMomentumEncodesTheSameBytes) {
-  CatchingUp before(Sgd()), after(Sgd());
-  EncodeAll(before, 0, 5);
-  ASSERT_TRUE(after.pipeline().LoadMomentum(before.pipeline().ExportMomentum().value()).ok());
-  ASSERT_TRUE(before.pipeline().AdoptAnchor().ok());
-  const auto wanted = EncodeAll(before, 1, 6);
-  const auto got = EncodeAll(after, 1, 6);
-  for (uint32_t s = 0; s < before.segment_count(); ++s) {
-    EXPECT_TRUE(std::ranges::equal(got[s].payload.bytes(), wanted[s].payload.bytes())) << s;
-    EXPECT_EQ(got[s].norm, wanted[s].norm);
-  }
-}
-
-TEST(PipelineCheckpoint, WhatAnEarlierProcessTookCanBeGivenBack) {
-  for (const Selection selection : {Selection::kTopK, Selection::kRandom}) {
-    Method method = Sgd();
-    method.sync.up.selection = selection;
-    CatchingUp before(method), after(method);
-    const auto pushes = EncodeAll(before, 3, 5);
-    ASSERT_TRUE(after.pipeline().LoadMomentum(before.pipeline().ExportMomentum().value()).ok());
-    for (uint32_t s = 0; s < before.segment_count(); ++s) {
-      ASSERT_TRUE(before.pipeline().Restore(s).ok());
-      ASSERT_TRUE(after.pipeline().RestoreFrom(s, 3, pushes[s].payload).ok());
-    }
-    EXPECT_EQ(after.pipeline().ExportMomentum().value(),
-              before.pipeline().ExportMomentum().value());
-    EXPECT_EQ(after.pipeline().RestoreFrom(0, 3, Buffer()).code(),
-              absl::StatusCode::kInvalidArgument);
-  }
-}
-
-TEST(PipelineCheckpoint, RefusesAMomentumThatDoesNotFit) {
+TEST(PipelineCatchUp, RefusesAMomentumThatDoesNotFit) {
   CatchingUp one(Sgd());
   std::vector<float> momentum = one.pipeline().ExportMomentum().value();
   momentum[7] = std::numeric_limits<float>::infinity();

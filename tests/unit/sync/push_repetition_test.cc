@@ -10,33 +10,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 // When a contribution is sent again.
-class PushRepetitionTest : public LedgerTest {
- protected:
-  void RefuseTwelveTimes(Outcome outcome) {
-    absl::Duration longest;
-    for (int i = 0; i < 12; ++i) {
-      Answer(0, 0, outcome);
-      const absl::Time refused = now_;
-      std::vector<std::string> sent = PassAlive(absl::ZeroDuration());
-      EXPECT_THAT(sent, IsEmpty());
-      while (sent.empty()) sent = PassAlive(ledger_.DueAt() - now_);
-      EXPECT_THAT(sent, ElementsAre("push 0/0"));
-      EXPECT_GE(now_ - refused, kBusyBackoffMin / 2);
-      EXPECT_LE(now_ - refused, kBusyBackoffMax);
-      longest = std::max(longest, now_ - refused);
-    }
-    EXPECT_GE(longest, kBusyBackoffMax / 2);
-    Answer(0, 0, Outcome::kAccepted);
-    Merged(0, 0);
-    EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
-  }
-};
-
-TEST_F(PushRepetitionTest, NothingIsRepeatedThatWasNotLost) {
-  Post(0, 0);
-  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
-  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
-}
+class PushRepetitionTest : public LedgerTest {};
 
 TEST_F(PushRepetitionTest, WhatWasLostOnTheWayThereOrBackIsSentAgainOnce) {
   for (const bool there : {true, false}) {
@@ -161,17 +135,29 @@ TEST_F(PushRepetitionTest, ANewConnectionIsOpenedAndSentAllThatIsOutstanding) {
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "push 0/2"));
 }
 
-TEST_F(PushRepetitionTest, ABusyShardGetsThePushAgainAfterABackoffThatGrows) {
-  Post(0, 0);
-  SendAll();
-  RefuseTwelveTimes(Outcome::kBusy);
-}
-
-TEST_F(PushRepetitionTest, WhoIsNoMemberYetTriesAgainAfterABackoffThatGrows) {
-  Post(0, 0);
-  SendAll();
-  RefuseTwelveTimes(Outcome::kNotMember);
-  EXPECT_TRUE(ledger_.failure().ok());
+TEST_F(PushRepetitionTest, ARefusalForNowIsTriedAgainAfterABackoffThatGrows) {
+  for (const Outcome outcome : {Outcome::kBusy, Outcome::kNotMember}) {
+    const uint32_t round = outcome == Outcome::kBusy ? 0 : 1;
+    const std::string which = std::to_string(round) + "/0";
+    Post(round, 0);
+    SendAll();
+    absl::Duration longest;
+    for (int i = 0; i < 12; ++i) {
+      Answer(round, 0, outcome);
+      const absl::Time refused = now_;
+      std::vector<std::string> sent = PassAlive(absl::ZeroDuration());
+      EXPECT_THAT(sent, IsEmpty());
+      while (sent.empty()) sent = PassAlive(ledger_.DueAt() - now_);
+      EXPECT_THAT(sent, ElementsAre("push " + which));
+      EXPECT_GE(now_ - refused, kBusyBackoffMin / 2);
+      EXPECT_LE(now_ - refused, kBusyBackoffMax);
+      longest = std::max(longest, now_ - refused);
+    }
+    EXPECT_GE(longest, kBusyBackoffMax / 2);
+    Answer(round, 0, Outcome::kAccepted);
+    Merged(round, 0);
+    EXPECT_THAT(Settle(), ElementsAre(which + " accepted down"));
+  }
 }
 
 // A push that was refused because the disk failed may be on that disk, and be merged after all

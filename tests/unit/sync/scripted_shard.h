@@ -28,7 +28,6 @@ class ScriptedShard {
     uint32_t open = 0;
     uint32_t kept_from = 0;  // a fetch from before is answered with the state before this round
     bool answers = true;     // but the hello
-    std::string refusal;     // of fetches
     bool requests = false;   // for a snapshot of segments 0 and 1, at each hello
   };
 
@@ -112,9 +111,6 @@ class ScriptedShard {
         if (asked.round < script_.open) SendMerged(peer, asked);
         return;
       case FrameKind::kFetch:
-        if (!script_.refusal.empty()) {
-          return Answer(peer, asked, Outcome::kRejected, 0, script_.refusal);
-        }
         if (asked.round >= script_.kept_from) {
           return Answer(peer, asked, Outcome::kAccepted, script_.open);
         }
@@ -129,8 +125,7 @@ class ScriptedShard {
     }
   }
 
-  void Answer(const PeerId& peer, const FrameName& asked, Outcome outcome, uint32_t open_round,
-              const std::string& reason = "") {
+  void Answer(const PeerId& peer, const FrameName& asked, Outcome outcome, uint32_t open_round) {
     Send(peer,
          AnswerFrame{.outcome = outcome,
                      .run = asked.run,
@@ -139,7 +134,7 @@ class ScriptedShard {
                      .segment = asked.segment,
                      .open_round = open_round,
                      .to = asked.kind},
-         reason);
+         "");
   }
   void SendMerged(const PeerId& peer, const FrameName& asked) {
     Send(peer, MergedFrame{.run = asked.run, .round = asked.round, .segment = asked.segment},

@@ -32,14 +32,6 @@ TEST_F(ContributionTest, FramesSayWhoWhatAndHowMuch) {
   EXPECT_EQ(Text(push.payload), "up");
 }
 
-TEST_F(ContributionTest, ADuplicateIsAsGoodAsAccepted) {
-  Post(0, 0);
-  SendAll();
-  Answer(0, 0, Outcome::kDuplicate);
-  Merged(0, 0);
-  EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
-}
-
 // An earlier process of this worker, whose residual is lost, has pushed something else.
 TEST_F(ContributionTest, ADuplicateOfAnotherPushIsLate) {
   ++duplicate_crc_;
@@ -62,17 +54,6 @@ TEST_F(ContributionTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
       std::string(ledger_.failure().message()),
       HasSubstr("has another push of this worker to round 6: another process goes on from a "
                 "copy of its folder"));
-}
-
-TEST_F(ContributionTest, PullsAnUpdateThatIsMissing) {
-  Post(0, 1);
-  SendAll();
-  Answer(0, 1, Outcome::kAccepted);
-  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
-  LoseHere(1);
-  EXPECT_THAT(PassHello(), ElementsAre("pull 0/1"));
-  Merged(0, 1);
-  EXPECT_THAT(Settle(), ElementsAre("0/1 accepted down"));
 }
 
 // The shard sends the update after the answer: a pull would bring it twice.
@@ -211,17 +192,6 @@ TEST_F(ContributionTest, AnUpdateThatIsGoneSettlesWithTheFateThatIsKnown) {
               ElementsAre("3/0 accepted compacted", "3/1 late compacted", "3/2 unknown compacted"));
   Post(40, 0);  // and the next one goes its way
   EXPECT_THAT(SendAll(), ElementsAre("push 40/0"));
-}
-
-TEST_F(ContributionTest, AnswersSayHowFarTheShardIs) {
-  Post(3, 0);
-  Post(3, 1);
-  SendAll();
-  Answer(3, 0, Outcome::kLate, 9);
-  Merged(3, 0);
-  Answer(3, 1, Outcome::kAccepted, 3);
-  Merged(3, 1);
-  EXPECT_EQ(ledger_.newest_open_round(), 9u);
 }
 
 TEST_F(ContributionTest, ARejectionIsFinalWithTheShardsSentence) {

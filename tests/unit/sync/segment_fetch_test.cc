@@ -79,12 +79,6 @@ TEST_F(FetchTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
               ElementsAre("3/0 down", "4/0 down", "5/0 down", "6/0 down", "up to 7/0"));
 }
 
-TEST_F(FetchTest, WhoMissesNothingIsUpToDateAtOnce) {
-  Pull(3);
-  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
-  EXPECT_THAT(SendAll(), IsEmpty());
-}
-
 // A shard that was restored from an older state.
 TEST_F(FetchTest, WhoIsAheadOfItsShardIsUpToDate) {
   Pull(1);

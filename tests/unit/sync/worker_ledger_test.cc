@@ -110,19 +110,6 @@ TEST_F(WorkerLedgerTest, ARenewedConnectionCarriesHellosUntilOneIsAnswered) {
   EXPECT_THAT(SendAll(), ElementsAre("fetch 2/1"));
 }
 
-TEST_F(WorkerLedgerTest, ARenewedConnectionToAnotherIncarnationCarriesEverythingAgain) {
-  Post(4, 0);
-  SendAll();
-  Answer(4, 0, Outcome::kAccepted, 4);
-  Pass(kHelloEvery);
-  SendAll();
-  Pass(Connections::kUnansweredHellos * kHelloEvery);
-  ASSERT_TRUE(ledger_.TakeLost(now_).has_value());
-  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
-  AnswerHello(0, kIncarnation + 1);
-  EXPECT_THAT(SendAll(), ElementsAre("push 4/0"));
-}
-
 // A megabyte takes eight seconds on the slowest link that is reckoned with.
 TEST_F(WorkerLedgerTest, WhatIsOnItsWayPutsTheEndOfPatienceOff) {
   const size_t megabyte = 8 * kBytesPerSecondMin;
@@ -188,19 +175,6 @@ TEST_F(WorkerLedgerTest, AContributionSaysWhereItsSegmentStandsWhateverWasFetche
   EXPECT_THAT(SendAll(), ElementsAre("pull 2/0"));
 }
 
-TEST_F(WorkerLedgerTest, SegmentsAreFetchedWhileOthersContribute) {
-  Post(4, 0);
-  Fetch(2, 4);
-  SendAll();
-  Answer(4, 2, Outcome::kAccepted, 5);
-  EXPECT_THAT(SendAll(), ElementsAre("pull 4/2"));
-  Answer(4, 0, Outcome::kAccepted, 4);
-  Merged(4, 2);
-  Merged(4, 0);
-  EXPECT_THAT(TakeFetched(), ElementsAre("4/2 down", "up to 5/2"));
-  EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
-}
-
 // Both are of round 4, but an answer to the one does not answer the other (found by the simulator,
 // seed 571: all workers waited for a round, and none pushed again).
 TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
@@ -220,25 +194,6 @@ TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
   answer.open_round = 5;  // the round is closed
   Deliver(0, answer);
   EXPECT_THAT(Settle(), ::testing::ElementsAre("4/0 accepted down"));
-}
-
-TEST_F(WorkerLedgerTest, GoneLeadsToAFetchFromThatRoundOn) {
-  Post(4, 0);
-  SendAll();
-  Answer(4, 0, Outcome::kCompacted, 90);
-  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown compacted"));
-  Fetch(0, 4);
-  EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
-  Snapshot(88, 0);
-  EXPECT_THAT(SendAll(), ElementsAre("fetch 88/0"));
-  Answer(88, 0, Outcome::kAccepted, 90);
-  SendAll();
-  Merged(88, 0);
-  Merged(89, 0);
-  EXPECT_THAT(TakeFetched(),
-              ElementsAre("snapshot 88/0 state", "88/0 down", "89/0 down", "up to 90/0"));
-  Post(90, 0);
-  EXPECT_THAT(SendAll(), ElementsAre("push 90/0"));
 }
 
 TEST_F(WorkerLedgerTest, KnowsTheNewestOpenRoundOfWhateverIsSaid) {

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <concepts>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -274,25 +273,6 @@ TEST(VerifyPayload, RejectsAnotherLengthBeforeAnotherCrc) {
   EXPECT_EQ(VerifyPayload(header, Bytes({1, 2})).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(VerifyPayload(header, Bytes({1, 2, 3, 4})).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(VerifyPayload(header, Bytes({1, 2, 3})).code(), absl::StatusCode::kDataLoss);
-}
-
-TEST(FrameNames, AreThoseOfTheLogs) {
-  EXPECT_EQ(Name(FrameKind::kHello), "hello");
-  EXPECT_EQ(Name(FrameKind::kPush), "push");
-  EXPECT_EQ(Name(FrameKind::kAnswer), "answer");
-  EXPECT_EQ(Name(FrameKind::kMerged), "merged");
-  EXPECT_EQ(Name(FrameKind::kPull), "pull");
-  EXPECT_EQ(Name(FrameKind::kFetch), "fetch");
-  EXPECT_EQ(Name(FrameKind::kSnapshot), "snapshot");
-  EXPECT_EQ(Name(FrameKind::kRequest), "request");
-  EXPECT_EQ(Name(Outcome::kNone), "none");
-  EXPECT_EQ(Name(Outcome::kAccepted), "accepted");
-  EXPECT_EQ(Name(Outcome::kDuplicate), "duplicate");
-  EXPECT_EQ(Name(Outcome::kLate), "late");
-  EXPECT_EQ(Name(Outcome::kRejected), "rejected");
-  EXPECT_EQ(Name(Outcome::kBusy), "busy");
-  EXPECT_EQ(Name(Outcome::kCompacted), "compacted");
-  EXPECT_EQ(Name(Outcome::kNotMember), "not a member");
 }
 
 }  // namespace

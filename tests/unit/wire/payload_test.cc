@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "common/wire/bytes.h"
@@ -124,76 +125,33 @@ TEST_F(PayloadErrors, NameEveryLengthThatIsNotTheLayouts) {
   EXPECT_THAT(Refusal(), HasSubstr("got 37 bytes, wanted 36"));
 }
 
-TEST_F(PayloadErrors, NameAnUnknownVersion) {
-  bytes_[0] = std::byte{2};
-  EXPECT_THAT(Refusal(), HasSubstr("version: got 2, wanted 1"));
-}
-
-TEST_F(PayloadErrors, NameAnUnknownSelectionOrCodec) {
-  bytes_[1] = std::byte{4};
-  EXPECT_THAT(Refusal(), HasSubstr("selection: got 4"));
-  bytes_[1] = std::byte{1};
-  bytes_[2] = std::byte{6};
-  EXPECT_THAT(Refusal(), HasSubstr("codec: got 6"));
-}
-
-TEST_F(PayloadErrors, NameAKOutOfRange) {
-  StoreLe<uint16_t>(0, bytes_.data() + 4);
-  EXPECT_THAT(Refusal(), HasSubstr("k: got 0"));
-  StoreLe<uint16_t>(4097, bytes_.data() + 4);
-  EXPECT_THAT(Refusal(), HasSubstr("k: got 4097"));
-}
-
-TEST_F(PayloadErrors, NameAKWhereAllAreSent) {
-  bytes_[1] = std::byte{0};
-  EXPECT_THAT(Refusal(), HasSubstr("wanted 0 where all are sent"));
-}
-
-TEST_F(PayloadErrors, NameReservedBytesThatAreSet) {
-  for (size_t at : {3, 6, 7, 12, 13, 14, 15}) {
-    bytes_[at] = std::byte{1};
-    EXPECT_THAT(Refusal(), HasSubstr("reserved byte")) << at;
-    bytes_[at] = std::byte{0};
+TEST_F(PayloadErrors, NameTheByteThatIsWrong) {
+  struct Case {
+    size_t at;
+    int byte;
+    const char* sentence;
+  };
+  std::vector<Case> cases = {{0, 2, "version: got 2, wanted 1"},
+                             {1, 4, "selection: got 4"},
+                             {1, 0, "wanted 0 where all are sent"},
+                             {2, 6, "codec: got 6"},
+                             {2, 4, "got topk 3 in int2, wanted topk 3 in int4"},
+                             {4, 0, "k: got 0"},
+                             {4, 2, "got topk 2 in int4, wanted topk 3 in int4"},
+                             {5, 16, "k: got 4099"},
+                             {8, 3, "got 3 tiles, wanted 2"},
+                             {26, 0, "tile 1: indices"}};
+  for (const size_t at : {3, 6, 7, 12, 13, 14, 15}) cases.push_back({at, 1, "reserved byte"});
+  for (size_t at = 20; at < 24; ++at) cases.push_back({at, 0x80, "gap after the scales"});
+  for (size_t at = 28; at < 32; ++at) cases.push_back({at, 0x80, "gap after the indices"});
+  const auto with = [&](size_t at, int bits) { return std::to_integer<int>(bytes_[at]) | bits; };
+  cases.push_back({25, with(25, 0x80), "tile 0: indices: got padding"});
+  cases.push_back({35, with(35, 0x10), "tile 1: values: got padding"});
+  for (const Case& each : cases) {
+    const std::byte good = std::exchange(bytes_[each.at], std::byte(each.byte));
+    EXPECT_THAT(Refusal(), HasSubstr(each.sentence)) << each.at;
+    bytes_[each.at] = good;
   }
-}
-
-TEST_F(PayloadErrors, NameAFormatThatIsNotTheLayouts) {
-  bytes_[4] = std::byte{2};
-  EXPECT_THAT(Refusal(), HasSubstr("got topk 2 in int4, wanted topk 3 in int4"));
-  bytes_[4] = std::byte{3};
-  bytes_[2] = std::byte{3 + 1};
-  EXPECT_THAT(Refusal(), HasSubstr("got topk 3 in int2, wanted topk 3 in int4"));
-}
-
-TEST_F(PayloadErrors, NameAnotherTileCount) {
-  bytes_[8] = std::byte{3};
-  EXPECT_THAT(Refusal(), HasSubstr("got 3 tiles, wanted 2"));
-}
-
-TEST_F(PayloadErrors, NameGapsThatAreSet) {
-  for (size_t at = 20; at < 24; ++at) {
-    bytes_[at] = std::byte{0x80};
-    EXPECT_THAT(Refusal(), HasSubstr("gap after the scales"));
-    bytes_[at] = std::byte{0};
-  }
-  for (size_t at = 28; at < 32; ++at) {
-    bytes_[at] = std::byte{0x80};
-    EXPECT_THAT(Refusal(), HasSubstr("gap after the indices"));
-    bytes_[at] = std::byte{0};
-  }
-}
-
-TEST_F(PayloadErrors, NameTheTileOfBadIndices) {
-  bytes_[26] = std::byte{0};
-  EXPECT_THAT(Refusal(), HasSubstr("tile 1: indices"));
-}
-
-TEST_F(PayloadErrors, NamePaddingThatIsSet) {
-  bytes_[25] |= std::byte{0x80};
-  EXPECT_THAT(Refusal(), HasSubstr("tile 0: indices: got padding"));
-  bytes_[25] &= std::byte{0x7f};
-  bytes_[35] |= std::byte{0x10};
-  EXPECT_THAT(Refusal(), HasSubstr("tile 1: values: got padding"));
 }
 
 TEST_F(PayloadErrors, NameAScaleWhoseTopLevelOverflows) {

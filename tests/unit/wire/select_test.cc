@@ -1,11 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
@@ -50,16 +48,6 @@ TEST(SelectTopK, AgreesWithAStableSort) {
   }
 }
 
-TEST(SelectTopK, GivesTiesToTheSmallerIndex) {
-  EXPECT_EQ(TopK({1, -1, 1, -1, 1}, 2), (Indices{0, 1}));
-  EXPECT_EQ(TopK({0, 1, 2, -1, 1, 2}, 4), (Indices{1, 2, 3, 5}));
-  EXPECT_EQ(TopK(std::vector<float>(4096, 3.0f), 64).back(), 63);
-}
-
-TEST(SelectTopK, TakesZerosOfEitherSignAsEqual) {
-  EXPECT_EQ(TopK({0.0f, -0.0f, 0.0f, -0.0f}, 3), (Indices{0, 1, 2}));
-}
-
 TEST(SelectTopK, OrdersDenormals) {
   EXPECT_EQ(TopK({1e-44f, -3e-44f, 2e-45f, 2e-44f, 0.0f}, 2), (Indices{1, 3}));
 }
@@ -70,8 +58,6 @@ TEST(SelectTopK, TellsNeighbouringFloatsApartOverTheWholeRange) {
     EXPECT_EQ(TopK({base, base, -above, base}, 1), (Indices{2})) << base;
   }
 }
-
-TEST(SelectTopK, TakesAllOfThem) { EXPECT_EQ(TopK({3, 0, -2}, 3), (Indices{0, 1, 2})); }
 
 TEST(SelectRandom, GivesDistinctSortedIndicesInRange) {
   for (uint32_t n : {1u, 2u, 63u, 64u, 65u, 4096u}) {

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <numeric>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -42,28 +40,6 @@ struct BuiltPayload {
   std::vector<std::vector<float>> values;
 };
 
-// The indices that `format` sends of a tile.
-inline std::vector<uint16_t> SelectIndices(const PayloadFormat& format,
-                                           std::span<const float> values, uint64_t draw) {
-  const auto n = static_cast<uint32_t>(values.size());
-  std::vector<uint16_t> indices(SentCount(format, n));
-  switch (format.selection) {
-    case Selection::kAll:
-      std::iota(indices.begin(), indices.end(), uint16_t{0});
-      break;
-    case Selection::kTopK:
-      SelectTopK(values, indices);
-      break;
-    case Selection::kRandom:
-      SelectRandom(n, draw, indices);
-      break;
-    case Selection::kStride:
-      SelectStride(n, draw, indices);
-      break;
-  }
-  return indices;
-}
-
 // Random coefficients through the whole encoder; tile t draws from `seed` + t.
 inline BuiltPayload BuildRandomPayload(const PayloadLayout& layout, float scale, uint64_t seed) {
   Rng rng(seed);
@@ -72,7 +48,8 @@ inline BuiltPayload BuildRandomPayload(const PayloadLayout& layout, float scale,
   BeginPayload(layout, built.bytes);
   for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) {
     const std::vector<float> all = RandomValues(layout.tile_size(tile), scale, rng);
-    std::vector<uint16_t> indices = SelectIndices(layout.format(), all, seed + tile);
+    std::vector<uint16_t> indices(layout.sent_count(tile));
+    SelectIndices(layout.format().selection, all, seed + tile, indices);
     std::vector<float> values;
     for (uint16_t index : indices) values.push_back(all[index]);
     std::vector<uint32_t> codes(values.size());
