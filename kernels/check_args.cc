@@ -23,9 +23,13 @@ absl::Status CheckPointers(absl::string_view op, std::initializer_list<Needed> n
   return absl::OkStatus();
 }
 
-absl::Status CheckFinite(absl::string_view op, absl::string_view name, float value) {
-  if (std::isfinite(value)) return absl::OkStatus();
-  return InvalidArgument(op, ": ", name, " is ", value, ", wanted a finite number");
+absl::Status CheckFinite(absl::string_view op,
+                         std::initializer_list<std::pair<absl::string_view, float>> values) {
+  for (const auto& [name, value] : values) {
+    if (!std::isfinite(value))
+      return InvalidArgument(op, ": ", name, " is ", value, ", wanted a finite number");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSegment(absl::string_view op, const Layout& layout, uint32_t segment) {
@@ -70,8 +74,7 @@ absl::Status CheckArgs(const EncodeArgs& args) {
                                                     {"payload layout", args.payload_layout},
                                                     {"report", args.report}}));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform("encode", args.transform));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "beta", args.beta));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "alpha", args.alpha));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", {{"beta", args.beta}, {"alpha", args.alpha}}));
   if (args.slot >= kEncodeSlots) {
     return InvalidArgument("encode: slot ", args.slot, ", wanted 0 to ", kEncodeSlots - 1);
   }
@@ -83,7 +86,7 @@ absl::Status CheckArgs(const RestoreArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckPointers("restore", {{"layout", args.layout},
                                                      {"momentum", args.momentum},
                                                      {"payload layout", args.payload_layout}}));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite("restore", "alpha", args.alpha));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("restore", {{"alpha", args.alpha}}));
   return CheckPayload("restore", *args.layout, args.segment, *args.payload_layout,
                       args.payload.size());
 }
@@ -112,10 +115,8 @@ absl::Status CheckArgs(const DecodeUpdateArgs& args) {
       return InvalidArgument(kOp, ": unknown update rule ", static_cast<int>(args.update));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckTransform(kOp, args.transform));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "eta", args.eta));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "mu", args.mu));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "keep", args.keep));
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "beta", args.beta));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite(
+      kOp, {{"eta", args.eta}, {"mu", args.mu}, {"keep", args.keep}, {"beta", args.beta}}));
   return CheckPayload(kOp, *args.layout, args.segment, *args.payload_layout, args.payload.size());
 }
 
@@ -132,16 +133,14 @@ absl::Status CheckArgs(const HashArgs& args) {
 }
 
 absl::Status CheckArgs(const AdamWArgs& args) {
-  for (const auto& [name, value] : {std::pair<const char*, float>{"beta1", args.beta1},
-                                    {"1 - beta1", args.one_minus_beta1},
-                                    {"beta2", args.beta2},
-                                    {"1 - beta2", args.one_minus_beta2},
-                                    {"step size", args.step_size},
-                                    {"root scale", args.root_scale},
-                                    {"epsilon", args.epsilon},
-                                    {"keep", args.keep}}) {
-    LONGWAVE_RETURN_IF_ERROR(CheckFinite("adamw", name, value));
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("adamw", {{"beta1", args.beta1},
+                                                 {"1 - beta1", args.one_minus_beta1},
+                                                 {"beta2", args.beta2},
+                                                 {"1 - beta2", args.one_minus_beta2},
+                                                 {"step size", args.step_size},
+                                                 {"root scale", args.root_scale},
+                                                 {"epsilon", args.epsilon},
+                                                 {"keep", args.keep}}));
   if (args.count == 0) return absl::OkStatus();
   return CheckPointers(
       "adamw", {{"gradient", args.gradient}, {"m", args.m}, {"v", args.v}, {"theta", args.theta}});
@@ -154,13 +153,13 @@ absl::Status CheckArgs(const SquareSumArgs& args) {
 }
 
 absl::Status CheckArgs(const ScaleArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite("scale", "scale", args.scale));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("scale", {{"scale", args.scale}}));
   if (args.count == 0) return absl::OkStatus();
   return CheckPointers("scale", {{"x", args.x}});
 }
 
 absl::Status CheckArgs(const BlendArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(CheckFinite("blend", "alpha", args.alpha));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("blend", {{"alpha", args.alpha}}));
   if (args.begin > args.end) {
     return InvalidArgument("blend: elements from ", args.begin, " to ", args.end);
   }

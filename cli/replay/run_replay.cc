@@ -10,10 +10,10 @@
 #include "cli/replay/model_replay.h"
 #include "common/base/status_macros.h"
 #include "server/audit/log_reader.h"
-#include "server/audit/snapshot_reader.h"
 #include "server/shard/tile_threads.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/snapshot_content.h"
+#include "server/store/snapshot_store.h"
 
 namespace longwave {
 namespace {

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_WIRE_BUFFER_H_
 #define LONGWAVE_COMMON_WIRE_BUFFER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -25,6 +26,7 @@ class Buffer {
   std::span<const std::byte> bytes() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
+  bool operator==(const Buffer& other) const { return std::ranges::equal(bytes_, other.bytes_); }
 
  private:
   std::span<const std::byte> bytes_;

@@ -12,7 +12,29 @@
 namespace longwave {
 namespace {
 
-constexpr uint32_t kPolynomialReflected = 0x82f63b78;  // 0x1edc6f41, bits reversed
+// Remainders are polynomials over GF(2), reflected: the top bit is the coefficient of x^0.
+constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, bits reversed
+constexpr uint32_t kOne = 0x80000000;
+
+constexpr uint32_t TimesX(uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kPolynomial : 0); }
+
+constexpr uint32_t Times(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = TimesX(b);
+  }
+  return product;
+}
+
+// x^(8·bytes): a remainder times this has so many zero bytes after it.
+constexpr uint32_t ZeroBytes(uint64_t bytes) {
+  uint32_t power = kOne;
+  for (uint32_t square = kOne >> 8; bytes != 0; bytes >>= 1, square = Times(square, square)) {
+    if ((bytes & 1) != 0) power = Times(power, square);
+  }
+  return power;
+}
 
 // tables[t][b]: the effect of byte b on the remainder with t zero bytes after it ("slicing by
 // eight"; source: Kounavis & Berry 2005).
@@ -20,17 +42,9 @@ using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables MakeTables() {
   Tables tables{};
-  for (uint32_t b = 0; b < 256; ++b) {
-    uint32_t remainder = b;
-    for (int bit = 0; bit < 8; ++bit) {
-      remainder = (remainder >> 1) ^ ((remainder & 1) != 0 ? kPolynomialReflected : 0);
-    }
-    tables[0][b] = remainder;
-  }
-  for (size_t t = 1; t < tables.size(); ++t) {
-    for (uint32_t b = 0; b < 256; ++b) {
-      tables[t][b] = (tables[t - 1][b] >> 8) ^ tables[0][tables[t - 1][b] & 0xff];
-    }
+  for (uint32_t t = 0; t < tables.size(); ++t) {
+    const uint32_t zeros = ZeroBytes(t + 1);
+    for (uint32_t b = 0; b < 256; ++b) tables[t][b] = Times(zeros, b);
   }
   return tables;
 }
@@ -53,33 +67,16 @@ uint32_t ExtendPortable(uint32_t state, const std::byte* data, size_t size) {
 // The instruction takes three cycles, but one may start in each cycle, so three lanes run side by
 // side. A remainder is linear in its input. Lanes that started from zero are therefore joined by
 // shifting the earlier ones over the later ones' length of zeros.
-constexpr size_t kLaneBytes = 1024;  // a power of two
+constexpr size_t kLaneBytes = 1024;
 
 // shift[i][b]: the effect of a remainder's byte i of value b after so many zero bytes.
 using ShiftTable = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr ShiftTable MakeShiftTable(size_t zero_bytes) {
-  // Column i: the remainder of bit i after one zero byte, then twice as many, and so on.
-  std::array<uint32_t, 32> columns{};
-  for (uint32_t bit = 0; bit < 32; ++bit) {
-    const uint32_t remainder = uint32_t{1} << bit;
-    columns[bit] = (remainder >> 8) ^ kTables[0][remainder & 0xff];
-  }
-  const auto apply = [](const std::array<uint32_t, 32>& matrix, uint32_t vector) {
-    uint32_t product = 0;
-    for (uint32_t bit = 0; bit < 32; ++bit) {
-      if (((vector >> bit) & 1) != 0) product ^= matrix[bit];
-    }
-    return product;
-  };
-  for (size_t length = 1; length < zero_bytes; length *= 2) {
-    std::array<uint32_t, 32> squared{};
-    for (uint32_t bit = 0; bit < 32; ++bit) squared[bit] = apply(columns, columns[bit]);
-    columns = squared;
-  }
+  const uint32_t zeros = ZeroBytes(zero_bytes);
   ShiftTable shift{};
   for (uint32_t i = 0; i < 4; ++i) {
-    for (uint32_t b = 0; b < 256; ++b) shift[i][b] = apply(columns, b << (8 * i));
+    for (uint32_t b = 0; b < 256; ++b) shift[i][b] = Times(zeros, b << (8 * i));
   }
   return shift;
 }
@@ -121,6 +118,10 @@ uint32_t Crc32c(std::span<const std::byte> bytes) {
   if (ChosenIsa() != Isa::kGeneric) return ~ExtendSse42(~uint32_t{0}, bytes.data(), bytes.size());
 #endif
   return ~ExtendPortable(~uint32_t{0}, bytes.data(), bytes.size());
+}
+
+uint32_t Crc32cConcat(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) {
+  return Times(ZeroBytes(bytes_b), crc_a) ^ crc_b;
 }
 
 }  // namespace longwave

@@ -21,30 +21,30 @@ namespace longwave {
 // Records as bytes, field by field (LONGWAVE_FIELDS): integers and doubles little-endian, a bool
 // and an enum as one byte, a text and a list after its 64-bit length, an optional after a bool, a
 // time as nanoseconds since 1970, a status as its code and message. Other fields are records.
-class FieldWriter {
+class FieldWriter : public ByteWriter {
  public:
   template <typename T>
   void operator()(const T& value) {
     if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>) {
-      out_.Put(static_cast<uint8_t>(value));
+      Put(static_cast<uint8_t>(value));
     } else if constexpr (std::is_same_v<T, double>) {
-      out_.Put(std::bit_cast<uint64_t>(value));
+      Put(std::bit_cast<uint64_t>(value));
     } else if constexpr (std::is_same_v<T, std::string>) {
-      out_.PutSizedText(value);
+      PutSizedText(value);
     } else if constexpr (std::is_integral_v<T>) {
-      out_.Put(static_cast<std::make_unsigned_t<T>>(value));
+      Put(static_cast<std::make_unsigned_t<T>>(value));
     } else if constexpr (std::is_same_v<T, absl::Time>) {
       (*this)(absl::ToUnixNanos(value));
     } else if constexpr (std::is_same_v<T, absl::Status>) {
       (*this)(value.raw_code());
-      out_.PutSizedText(std::string(value.message()));
+      PutSizedText(std::string(value.message()));
     } else {
       ForEachField(value, [this](auto& field) { (*this)(field); });
     }
   }
   template <typename T>
   void operator()(const std::vector<T>& list) {
-    out_.Put<uint64_t>(list.size());
+    Put<uint64_t>(list.size());
     for (const T& one : list) (*this)(one);
   }
   template <typename T>
@@ -57,51 +57,50 @@ class FieldWriter {
     (*this)(pair.first);
     (*this)(pair.second);
   }
-
-  void Reserve(size_t bytes) { out_.Reserve(bytes); }
-  std::vector<std::byte> Take() { return out_.Take(); }
-
- private:
-  ByteWriter out_;
+  template <typename A, typename B, typename... More>
+  void operator()(const A& first, const B& second, const More&... more) {
+    (*this)(first);
+    (*this)(second, more...);
+  }
 };
 
 // Reads what FieldWriter has written. An enum with a function LastOf(Enum), the last of values that
 // count from 1, may have no other.
-class FieldReader {
+class FieldReader : public ByteReader {
  public:
-  explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
+  using ByteReader::ByteReader;
 
   template <typename T>
   void operator()(T& value) {
     if constexpr (std::is_same_v<T, bool>) {
-      const auto byte = in_.Get<uint8_t>();
+      const auto byte = Get<uint8_t>();
       good_ &= byte <= 1;
       value = byte == 1;
     } else if constexpr (std::is_enum_v<T>) {
-      const auto byte = in_.Get<uint8_t>();
+      const auto byte = Get<uint8_t>();
       if constexpr (requires { LastOf(T{}); })
         good_ &= byte >= 1 && byte <= static_cast<uint8_t>(LastOf(T{}));
       value = static_cast<T>(byte);
     } else if constexpr (std::is_same_v<T, double>) {
-      value = std::bit_cast<double>(in_.Get<uint64_t>());
+      value = std::bit_cast<double>(Get<uint64_t>());
     } else if constexpr (std::is_same_v<T, std::string>) {
-      value = in_.GetSizedText();
+      value = GetSizedText();
     } else if constexpr (std::is_integral_v<T>) {
-      value = static_cast<T>(in_.Get<std::make_unsigned_t<T>>());
+      value = static_cast<T>(Get<std::make_unsigned_t<T>>());
     } else if constexpr (std::is_same_v<T, absl::Time>) {
-      value = absl::FromUnixNanos(static_cast<int64_t>(in_.Get<uint64_t>()));
+      value = absl::FromUnixNanos(static_cast<int64_t>(Get<uint64_t>()));
     } else if constexpr (std::is_same_v<T, absl::Status>) {
-      const auto code = static_cast<absl::StatusCode>(in_.Get<uint32_t>());
-      value = absl::Status(code, in_.GetSizedText());
+      const auto code = static_cast<absl::StatusCode>(Get<uint32_t>());
+      value = absl::Status(code, GetSizedText());
     } else {
       ForEachField(value, [this](auto& field) { (*this)(field); });
     }
   }
   template <typename T>
   void operator()(std::vector<T>& list) {
-    const auto count = in_.Get<uint64_t>();
+    const auto count = Get<uint64_t>();
     // Whatever the count says, it ends where the bytes do.
-    for (uint64_t i = 0; i < count && in_.ok(); ++i) (*this)(list.emplace_back());
+    for (uint64_t i = 0; i < count && ok(); ++i) (*this)(list.emplace_back());
   }
   template <typename T>
   void operator()(std::optional<T>& value) {
@@ -114,14 +113,16 @@ class FieldReader {
     (*this)(pair.first);
     (*this)(pair.second);
   }
+  template <typename A, typename B, typename... More>
+  void operator()(A& first, B& second, More&... more) {
+    (*this)(first);
+    (*this)(second, more...);
+  }
 
-  // Whether the bytes were those of the values, no fewer and no more.
-  bool done() const { return in_.done(); }
   // Whether each value was one of its kind.
   bool good() const { return good_; }
 
  private:
-  ByteReader in_;
   bool good_ = true;
 };
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 // Vectors of the instruction set that a source is compiled for: kLanes floats (V), as many 32-bit
-// integers (VI), half as many doubles (VD). All definitions here and in the headers that use them
-// have internal linkage, and none comes from the standard library: the linker could keep this
-// copy's instructions for an inline function that other sources share.
+// integers (VI), half as many doubles (VD) and 64-bit integers (VL). All definitions here and in
+// the headers that use them have internal linkage, and none comes from the standard library: the
+// linker could keep this copy's instructions for an inline function that other sources share.
 #if defined(__AVX512F__)
 #include "kernels/cpu/simd_avx512.h"
 #elif defined(__AVX2__)
@@ -14,8 +14,6 @@
 #else
 #include "kernels/cpu/simd_generic.h"
 #endif
-
-#include "kernels/dct_codelet.h"
 
 namespace longwave::cpu {
 namespace {

@@ -5,25 +5,16 @@
 
 #include <cstdint>
 
-#include "kernels/dct_codelet.h"
+#include "kernels/cpu/simd_operators.h"
 
 // The primitives of simd.h for AVX2 with FMA, BMI and POPCNT.
-
-#define LONGWAVE_SIMD LONGWAVE_CODELET
 
 namespace longwave::cpu {
 namespace {
 
-constexpr uint32_t kLanes = 8;
-using V = __m256;
-using VI = __m256i;
 using LaneMask = uint8_t;
-using VD = __m256d;
-using VL = __m256i;
 constexpr bool kHasFma = true;
 
-LONGWAVE_SIMD V Load(const float* from) { return _mm256_loadu_ps(from); }
-LONGWAVE_SIMD void Store(float* to, V v) { _mm256_storeu_ps(to, v); }
 LONGWAVE_SIMD VI FirstLanes(uint32_t count) {
   const VI lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
@@ -40,9 +31,6 @@ LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
 }
 
 LONGWAVE_SIMD V Broadcast(float x) { return _mm256_set1_ps(x); }
-LONGWAVE_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
-LONGWAVE_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
-LONGWAVE_SIMD V Mul(V a, V b) { return _mm256_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 // Reverses the lanes.
 LONGWAVE_SIMD V Reverse(V v) {
@@ -52,16 +40,7 @@ LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
 }
 
-LONGWAVE_SIMD VI LoadI(const uint32_t* from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
-}
 LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
-LONGWAVE_SIMD VI Magnitude(V v) {
-  return _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
-}
 LONGWAVE_SIMD V LargerMagnitude(V a, V b) {
   return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), Magnitude(b)));
 }
@@ -94,13 +73,10 @@ LONGWAVE_SIMD void StoreCompressed(uint32_t* to, VI v, uint32_t mask) {
 }
 
 LONGWAVE_SIMD VD BroadcastD(double x) { return _mm256_set1_pd(x); }
-LONGWAVE_SIMD VD ZeroD() { return _mm256_setzero_pd(); }
 LONGWAVE_SIMD VD LoadMagnitudesD(const float* from) {
   const VD v = _mm256_cvtps_pd(_mm_loadu_ps(from));
   return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v);
 }
-LONGWAVE_SIMD VD MulD(VD a, VD b) { return _mm256_mul_pd(a, b); }
-LONGWAVE_SIMD VD AddD(VD a, VD b) { return _mm256_add_pd(a, b); }
 LONGWAVE_SIMD VD TruncD(VD v) { return _mm256_round_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 // `v` where a > b, else zero.
 LONGWAVE_SIMD VD KeepAboveD(VD a, VD b, VD v) {
@@ -116,33 +92,11 @@ LONGWAVE_SIMD double SumD(VD v) {
   return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
-LONGWAVE_SIMD V ToFloat(VI v) { return _mm256_cvtepi32_ps(v); }
-LONGWAVE_SIMD V AsFloat(VI v) { return _mm256_castsi256_ps(v); }
-LONGWAVE_SIMD VI AsInt(V v) { return _mm256_castps_si256(v); }
-LONGWAVE_SIMD VI AddI(VI a, VI b) { return _mm256_add_epi32(a, b); }
-LONGWAVE_SIMD VI SubI(VI a, VI b) { return _mm256_sub_epi32(a, b); }
-LONGWAVE_SIMD VI AndI(VI a, VI b) { return _mm256_and_si256(a, b); }
-LONGWAVE_SIMD VI OrI(VI a, VI b) { return _mm256_or_si256(a, b); }
-LONGWAVE_SIMD VI XorI(VI a, VI b) { return _mm256_xor_si256(a, b); }
-template <int kBits>
-LONGWAVE_SIMD VI ShiftRightI(VI v) {
-  return _mm256_srli_epi32(v, kBits);
-}
-template <int kBits>
-LONGWAVE_SIMD VI ShiftLeftI(VI v) {
-  return _mm256_slli_epi32(v, kBits);
-}
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
 }
 
 // 64-bit integers, kLanes / 2 of them.
-LONGWAVE_SIMD VL LoadL(const uint64_t* from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-LONGWAVE_SIMD void StoreL(uint64_t* to, VL v) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
-}
 LONGWAVE_SIMD VL LoadWiden(const uint8_t* from) {
   return _mm256_cvtepu8_epi64(_mm_loadu_si32(from));
 }
@@ -154,12 +108,6 @@ LONGWAVE_SIMD VL LoadWiden(const uint32_t* from) {
 }
 LONGWAVE_SIMD VL LoadWiden(const uint64_t* from) { return LoadL(from); }
 LONGWAVE_SIMD VL BroadcastL(uint64_t x) { return _mm256_set1_epi64x(static_cast<int64_t>(x)); }
-LONGWAVE_SIMD VL AddL(VL a, VL b) { return _mm256_add_epi64(a, b); }
-LONGWAVE_SIMD VL MulL(VL a, VL b) {
-  const VL crossed = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b),
-                                      _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
-  return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(crossed, 32));
-}
 LONGWAVE_SIMD VL ShiftLeftL(VL v, int bits) { return _mm256_sll_epi64(v, _mm_cvtsi32_si128(bits)); }
 LONGWAVE_SIMD VL ShiftRightL(VL v, int bits) {
   return _mm256_srl_epi64(v, _mm_cvtsi32_si128(bits));
@@ -181,7 +129,6 @@ LONGWAVE_SIMD VD ToDoubleL(VL v) {
 }
 LONGWAVE_SIMD VD FmaD(VD a, VD b, VD c) { return _mm256_fmadd_pd(a, b, c); }
 LONGWAVE_SIMD VD NegatedFmaD(VD a, VD b, VD c) { return _mm256_fnmadd_pd(a, b, c); }
-LONGWAVE_SIMD VD DivD(VD a, VD b) { return _mm256_div_pd(a, b); }
 // `v` where a is not zero, else zero.
 LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
   return _mm256_and_pd(_mm256_cmp_pd(a, ZeroD(), _CMP_NEQ_OQ), v);
@@ -197,13 +144,6 @@ LONGWAVE_SIMD uint32_t CountNonzero(V v) {
   const V nonzero = _mm256_cmp_ps(v, Broadcast(0), _CMP_NEQ_OQ);
   return static_cast<uint32_t>(
       __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_ps(nonzero))));
-}
-
-LONGWAVE_SIMD void Prefetch(const void* at) {
-  _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
-}
-LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
-  return static_cast<uint32_t>(_tzcnt_u64(word));
 }
 
 // out[c] lane r = in[r * stride + c].

@@ -5,25 +5,16 @@
 
 #include <cstdint>
 
-#include "kernels/dct_codelet.h"
+#include "kernels/cpu/simd_operators.h"
 
 // The primitives of simd.h for AVX-512 F, DQ, BW and VL.
-
-#define LONGWAVE_SIMD LONGWAVE_CODELET
 
 namespace longwave::cpu {
 namespace {
 
-constexpr uint32_t kLanes = 16;
-using V = __m512;
-using VI = __m512i;
 using LaneMask = uint16_t;
-using VD = __m512d;
-using VL = __m512i;
 constexpr bool kHasFma = true;
 
-LONGWAVE_SIMD V Load(const float* from) { return _mm512_loadu_ps(from); }
-LONGWAVE_SIMD void Store(float* to, V v) { _mm512_storeu_ps(to, v); }
 LONGWAVE_SIMD __mmask16 FirstLanes(uint32_t count) {
   return static_cast<__mmask16>((1u << count) - 1);
 }
@@ -39,9 +30,6 @@ LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
 }
 
 LONGWAVE_SIMD V Broadcast(float x) { return _mm512_set1_ps(x); }
-LONGWAVE_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
-LONGWAVE_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
-LONGWAVE_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
 // Reverses the lanes.
 LONGWAVE_SIMD V Reverse(V v) {
@@ -52,12 +40,7 @@ LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
 }
 
-LONGWAVE_SIMD VI LoadI(const uint32_t* from) { return _mm512_loadu_si512(from); }
-LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) { _mm512_storeu_si512(to, v); }
 LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); }
-LONGWAVE_SIMD VI Magnitude(V v) {
-  return _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
-}
 // The larger magnitude of two; of a number and a NaN, the number.
 LONGWAVE_SIMD V LargerMagnitude(V a, V b) { return _mm512_range_ps(a, b, 0xb); }
 LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm512_max_epi32(a, b); }
@@ -74,13 +57,10 @@ LONGWAVE_SIMD void StoreCompressed(uint32_t* to, VI v, uint32_t mask) {
 }
 
 LONGWAVE_SIMD VD BroadcastD(double x) { return _mm512_set1_pd(x); }
-LONGWAVE_SIMD VD ZeroD() { return _mm512_setzero_pd(); }
 LONGWAVE_SIMD VD LoadMagnitudesD(const float* from) {
   const VD v = _mm512_cvtps_pd(_mm256_loadu_ps(from));
   return _mm512_andnot_pd(_mm512_set1_pd(-0.0), v);
 }
-LONGWAVE_SIMD VD MulD(VD a, VD b) { return _mm512_mul_pd(a, b); }
-LONGWAVE_SIMD VD AddD(VD a, VD b) { return _mm512_add_pd(a, b); }
 LONGWAVE_SIMD VD TruncD(VD v) {
   return _mm512_roundscale_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
@@ -95,30 +75,12 @@ LONGWAVE_SIMD void StoreAsU32(uint32_t* to, VD v) {
 }
 LONGWAVE_SIMD double SumD(VD v) { return _mm512_reduce_add_pd(v); }
 
-LONGWAVE_SIMD V ToFloat(VI v) { return _mm512_cvtepi32_ps(v); }
-LONGWAVE_SIMD V AsFloat(VI v) { return _mm512_castsi512_ps(v); }
-LONGWAVE_SIMD VI AsInt(V v) { return _mm512_castps_si512(v); }
-LONGWAVE_SIMD VI AddI(VI a, VI b) { return _mm512_add_epi32(a, b); }
-LONGWAVE_SIMD VI SubI(VI a, VI b) { return _mm512_sub_epi32(a, b); }
-LONGWAVE_SIMD VI AndI(VI a, VI b) { return _mm512_and_si512(a, b); }
-LONGWAVE_SIMD VI OrI(VI a, VI b) { return _mm512_or_si512(a, b); }
-LONGWAVE_SIMD VI XorI(VI a, VI b) { return _mm512_xor_si512(a, b); }
-template <int kBits>
-LONGWAVE_SIMD VI ShiftRightI(VI v) {
-  return _mm512_srli_epi32(v, kBits);
-}
-template <int kBits>
-LONGWAVE_SIMD VI ShiftLeftI(VI v) {
-  return _mm512_slli_epi32(v, kBits);
-}
 // kLanes bytes, one in each lane.
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
 
 // 64-bit integers, kLanes / 2 of them.
-LONGWAVE_SIMD VL LoadL(const uint64_t* from) { return _mm512_loadu_si512(from); }
-LONGWAVE_SIMD void StoreL(uint64_t* to, VL v) { _mm512_storeu_si512(to, v); }
 LONGWAVE_SIMD VL LoadWiden(const uint8_t* from) {
   return _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
 }
@@ -130,8 +92,6 @@ LONGWAVE_SIMD VL LoadWiden(const uint32_t* from) {
 }
 LONGWAVE_SIMD VL LoadWiden(const uint64_t* from) { return LoadL(from); }
 LONGWAVE_SIMD VL BroadcastL(uint64_t x) { return _mm512_set1_epi64(static_cast<int64_t>(x)); }
-LONGWAVE_SIMD VL AddL(VL a, VL b) { return _mm512_add_epi64(a, b); }
-LONGWAVE_SIMD VL MulL(VL a, VL b) { return _mm512_mullo_epi64(a, b); }
 LONGWAVE_SIMD VL ShiftLeftL(VL v, int bits) {
   return _mm512_sllv_epi64(v, _mm512_set1_epi64(bits));
 }
@@ -145,7 +105,6 @@ LONGWAVE_SIMD bool AnyAboveL(VL a, VL b, VL limit) {
 LONGWAVE_SIMD VD ToDoubleL(VL v) { return _mm512_cvtepi64_pd(v); }  // signed, to nearest
 LONGWAVE_SIMD VD FmaD(VD a, VD b, VD c) { return _mm512_fmadd_pd(a, b, c); }
 LONGWAVE_SIMD VD NegatedFmaD(VD a, VD b, VD c) { return _mm512_fnmadd_pd(a, b, c); }
-LONGWAVE_SIMD VD DivD(VD a, VD b) { return _mm512_div_pd(a, b); }
 // `v` where a is not zero, else zero.
 LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
   return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, ZeroD(), _CMP_NEQ_OQ), v);
@@ -158,13 +117,6 @@ LONGWAVE_SIMD V ClampMagnitude(V v, V largest) { return _mm512_range_ps(v, large
 LONGWAVE_SIMD uint32_t CountNonzero(V v) {
   return static_cast<uint32_t>(
       __builtin_popcount(_mm512_cmp_ps_mask(v, Broadcast(0), _CMP_NEQ_OQ)));
-}
-
-LONGWAVE_SIMD void Prefetch(const void* at) {
-  _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
-}
-LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
-  return static_cast<uint32_t>(_tzcnt_u64(word));
 }
 
 // out[c] lane r = in[r * stride + c]: four steps of exchanging halves, each of pairs twice as far.

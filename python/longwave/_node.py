@@ -74,30 +74,10 @@ class Node:
         dist.all_gather_object(cards, mine, group=self._messages)
         first = cards[0]
         for rank, card in enumerate(cards):
-            if card.name != first.name:
-                raise ValueError(
-                    f"name: got {_shown(card.name)} at rank {rank} and {_shown(first.name)} at rank 0, wanted one for "
-                    "all: the ranks of a process group are one worker"
-                )
-            if card.parameters != first.parameters:
-                raise ValueError(
-                    f"model: got {card.parameters} trained parameters at rank {rank} and {first.parameters} at rank 0, wanted the "
-                    "same model"
-                )
-            if card.layout != first.layout:
-                raise ValueError(
-                    f"model: got other names or shapes of parameters at rank {rank} than at rank 0, wanted the same model"
-                )
-            if card.folder != first.folder:
-                raise ValueError(
-                    f"state_dir: got {_shown(card.folder)} at rank {rank} and {_shown(first.folder)} at rank 0, wanted "
-                    "one folder, which all ranks can read"
-                )
-            if card.keep != first.keep:
-                raise ValueError(
-                    f"keep: got {_listed(card.keep)} at rank {rank} and {_listed(first.keep)} at rank 0, wanted the same "
-                    "names"
-                )
+            for field, (show, sentence) in _DIFFERENCES.items():
+                got, wanted = getattr(card, field), getattr(first, field)
+                if got != wanted:
+                    raise ValueError(sentence.format(got=show(got), rank=rank, first=show(wanted)))
         return replace(place, name=first.name_or_own)  # without a name of the caller's, rank 0's
 
     def set_patience(self, seconds: float) -> None:
@@ -224,6 +204,18 @@ def _shown(text: Optional[str]) -> str:
 
 def _listed(names: List[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
+
+
+# By the card's field: how its value is shown, and the sentence where two ranks differ in it.
+_DIFFERENCES: Dict[str, Tuple[Callable[[Any], str], str]] = {
+    "name": (_shown, "name: got {got} at rank {rank} and {first} at rank 0, wanted one for all: the ranks of a process "
+             "group are one worker"),
+    "parameters": (str, "model: got {got} trained parameters at rank {rank} and {first} at rank 0, wanted the same model"),
+    "layout": (str, "model: got other names or shapes of parameters at rank {rank} than at rank 0, wanted the same model"),
+    "folder": (_shown, "state_dir: got {got} at rank {rank} and {first} at rank 0, wanted one folder, which all ranks can "
+               "read"),
+    "keep": (_listed, "keep: got {got} at rank {rank} and {first} at rank 0, wanted the same names"),
+}
 
 
 def is_of_a_rank(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/store/log_file.h"
@@ -45,9 +44,8 @@ absl::Status LogReader::ReadFile(uint32_t number, bool is_last, uint64_t* next_s
   const std::span<const std::byte> bytes = file->bytes.bytes();
   const LogFileHeader& header = file->header;
   if (header.first_sequence != *next_sequence) {
-    return LostAt(path, 0,
-                  absl::StrCat("first sequence number: got ", header.first_sequence, ", wanted ",
-                               *next_sequence));
+    return LostAt(path, 0, "first sequence number: got ", header.first_sequence, ", wanted ",
+                  *next_sequence);
   }
   const auto take = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
     const auto record = DecodeLogBody(view.head.kind, view.body, file);

@@ -56,21 +56,19 @@ absl::Status ShardAudit::OnPush(uint64_t sequence, const PushRecord& push) {
     LONGWAVE_RETURN_IF_ERROR(Begin(header.segment, header.round));
   }
   if (header.round != *segment->open_round) {
-    Problem(sequence, header,
-            absl::StrCat("accepted from worker ", header.worker, " while round ",
-                         *segment->open_round, " was open"));
+    Problem(sequence, header, "accepted from worker ", header.worker, " while round ",
+            *segment->open_round, " was open");
     return absl::OkStatus();
   }
   const auto [newest, is_first] = segment->newest.try_emplace(header.worker, header.round);
   if (!is_first && header.accounted != 0 && newest->second >= header.accounted) {
-    Problem(sequence, header,
-            absl::StrCat("accepted from worker ", header.worker, ", whose residual accounts for ",
-                         header.accounted, " rounds, while its push of round ", newest->second,
-                         " is merged: what that had counts twice"));
+    Problem(sequence, header, "accepted from worker ", header.worker,
+            ", whose residual accounts for ", header.accounted, " rounds, while its push of round ",
+            newest->second, " is merged: what that had counts twice");
   }
   newest->second = header.round;
   if (!segment->pushes.emplace(header.worker, push).second) {
-    Problem(sequence, header, absl::StrCat("accepted from worker ", header.worker, " twice"));
+    Problem(sequence, header, "accepted from worker ", header.worker, " twice");
   }
   return absl::OkStatus();
 }
@@ -87,8 +85,7 @@ absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged)
     LONGWAVE_RETURN_IF_ERROR(Begin(header.segment, header.round));
   }
   if (header.round != *segment->open_round) {
-    Problem(sequence, header,
-            absl::StrCat("closed while round ", *segment->open_round, " was open"));
+    Problem(sequence, header, "closed while round ", *segment->open_round, " was open");
     segment->pushes.clear();
     segment->residual.reset();
     segment->has_all_pushes = false;
@@ -140,8 +137,7 @@ absl::Status ShardAudit::UseState(uint32_t index, uint32_t round) {
   SegmentSnapshot& state = states[index - header.key.first_segment];
   SegmentAudit& segment = segments_[index - first_segment_];
   if (state.open_round != round) {
-    Problem(header.replay_from, where,
-            absl::StrCat("its snapshot has round ", state.open_round, " open"));
+    Problem(header.replay_from, where, "its snapshot has round ", state.open_round, " open");
     return absl::OkStatus();
   }
   if (!segment.last_norm.has_value()) {
@@ -170,25 +166,22 @@ bool ShardAudit::CheckContributors(uint64_t sequence, const MergedRecord& merged
     if (push == segment.pushes.end()) {
       is_complete = false;
       if (segment.has_all_pushes) {
-        Problem(sequence, merged.header,
-                absl::StrCat("merged with a push of worker ", contributor.worker,
-                             " that was never accepted"));
+        Problem(sequence, merged.header, "merged with a push of worker ", contributor.worker,
+                " that was never accepted");
       }
       continue;
     }
     ++found;
     if (push->second.header.weight != contributor.weight) {
       is_complete = false;
-      Problem(sequence, merged.header,
-              absl::StrCat("worker ", contributor.worker, "'s weight: got ", contributor.weight,
-                           ", wanted its push's, ", push->second.header.weight));
+      Problem(sequence, merged.header, "worker ", contributor.worker, "'s weight: got ",
+              contributor.weight, ", wanted its push's, ", push->second.header.weight);
     }
   }
   if (found == segment.pushes.size()) return is_complete;
   for (const auto& [worker, push] : segment.pushes) {
     if (std::ranges::count(merged.contributors, worker, &Contributor::worker) > 0) continue;
-    Problem(sequence, merged.header,
-            absl::StrCat("merged without the accepted push of worker ", worker));
+    Problem(sequence, merged.header, "merged without the accepted push of worker ", worker);
   }
   return false;
 }
@@ -201,9 +194,8 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
     const PushRecord& push = segment.pushes.at(contributor.worker);
     const auto layout = LayoutOf(segment, push.payload.bytes());
     if (!layout.ok()) {
-      Problem(sequence, merged.header,
-              absl::StrCat("the accepted push of worker ", contributor.worker, ": ",
-                           layout.status().message()));
+      Problem(sequence, merged.header, "the accepted push of worker ", contributor.worker, ": ",
+              layout.status().message());
       return false;
     }
     contributions.push_back({.weight = contributor.weight,
@@ -220,9 +212,8 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
       ClipFactors(norms, segment.last_norm.value_or(0), options_.clip);
   for (size_t i = 0; i < factors.size() && segment.last_norm.has_value(); ++i) {
     if (contributions[i].factor == factors[i]) continue;
-    Problem(sequence, merged.header,
-            absl::StrCat("worker ", merged.contributors[i].worker, " was merged with ",
-                         contributions[i].factor, " of its weight, wanted ", factors[i]));
+    Problem(sequence, merged.header, "worker ", merged.contributors[i].worker, " was merged with ",
+            contributions[i].factor, " of its weight, wanted ", factors[i]);
     return false;
   }
   const MergedSegment result = merger_.Merge(*layout_, merged.header.segment, merged.header.round,
@@ -232,9 +223,8 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
     return false;
   }
   if (merged.header.weight != result.weight_sum || merged.header.norm != result.norm()) {
-    Problem(sequence, merged.header,
-            absl::StrCat("got weight ", merged.header.weight, " and norm ", merged.header.norm,
-                         ", wanted ", result.weight_sum, " and ", result.norm()));
+    Problem(sequence, merged.header, "got weight ", merged.header.weight, " and norm ",
+            merged.header.norm, ", wanted ", result.weight_sum, " and ", result.norm());
     return false;
   }
   if (segment.residual->empty() || merged.residual_hash == 0) return true;
@@ -251,8 +241,8 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
 absl::StatusOr<const PayloadLayout*> ShardAudit::LayoutOf(SegmentAudit& segment,
                                                           std::span<const std::byte> payload) {
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload));
-  auto known = std::find_if(segment.formats.begin(), segment.formats.end(),
-                            [&](const auto& form) { return form->format() == format; });
+  auto known = std::ranges::find_if(segment.formats,
+                                    [&](const auto& form) { return form->format() == format; });
   if (known == segment.formats.end()) {
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout created,
                               PayloadLayout::Create(format, segment.tile_sizes));
@@ -280,7 +270,7 @@ std::optional<uint32_t> ShardAudit::NextRound(uint32_t segment) const {
   return segments_[segment - first_segment_].open_round;
 }
 
-void ShardAudit::Problem(uint64_t sequence, const FrameName& frame, absl::string_view what) {
+void ShardAudit::AddProblem(uint64_t sequence, const FrameName& frame, const std::string& what) {
   ++findings_.problem_count;
   if (findings_.problems.size() >= ShardFindings::kProblemsKept) return;
   findings_.problems.push_back(absl::StrCat("shard ", options_.shard, ", record ", sequence,

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
 #include "server/shard/merge.h"
@@ -110,7 +111,11 @@ class ShardAudit {
   absl::StatusOr<const PayloadLayout*> LayoutOf(SegmentAudit& segment,
                                                 std::span<const std::byte> payload);
   SegmentAudit* Find(const FrameName& frame);
-  void Problem(uint64_t sequence, const FrameName& frame, absl::string_view what);
+  template <typename... What>
+  void Problem(uint64_t sequence, const FrameName& frame, const What&... what) {
+    AddProblem(sequence, frame, absl::StrCat(what...));
+  }
+  void AddProblem(uint64_t sequence, const FrameName& frame, const std::string& what);
 
   const ShardAuditOptions options_;
   const Layout* const layout_;

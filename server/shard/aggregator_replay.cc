@@ -29,8 +29,8 @@ std::string HeaderText(const MergedFrame& header) {
                          header.payload_crc);
 }
 
-absl::Status Loss(const FrameName& frame, absl::string_view what) {
-  return DataLoss("log: ", Name(frame.kind), " of ", PlaceOf(frame), ": ", what);
+absl::Status Loss(const FrameName& frame, const auto&... what) {
+  return DataLoss("log: ", Name(frame.kind), " of ", PlaceOf(frame), ": ", what...);
 }
 
 // Compares the contributors before anything is merged.
@@ -39,14 +39,14 @@ absl::Status CheckContributors(const MergedRecord& wanted, const std::vector<Con
       std::equal(got.begin(), got.end(), wanted.contributors.begin(), wanted.contributors.end(),
                  [](const Contributor& a, const Contributor& b) { return a.worker == b.worker; });
   if (!same_workers) {
-    return Loss(wanted.header, absl::StrCat("merges ", Workers(wanted.contributors),
-                                            ", while pushes are there of ", Workers(got)));
+    return Loss(wanted.header, "merges ", Workers(wanted.contributors),
+                ", while pushes are there of ", Workers(got));
   }
   for (size_t i = 0; i < got.size(); ++i) {
     const Contributor& recorded = wanted.contributors[i];
     if (got[i].weight != recorded.weight) {
-      return Loss(wanted.header, absl::StrCat("worker ", recorded.worker, " with weight ",
-                                              recorded.weight, ", pushed with ", got[i].weight));
+      return Loss(wanted.header, "worker ", recorded.worker, " with weight ", recorded.weight,
+                  ", pushed with ", got[i].weight);
     }
     if (got[i].crc != recorded.crc) {
       return Loss(wanted.header,
@@ -67,15 +67,15 @@ absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
   const auto merged = got.payload.bytes();
   const auto [at, _] = std::ranges::mismatch(recorded, merged);
   if (recorded.size() != merged.size() || at != recorded.end()) {
-    return Loss(wanted.header,
-                absl::StrCat("its pushes give another update: ", merged.size(), " bytes, recorded ",
-                             recorded.size(), ", which differ from byte ", at - recorded.begin()));
+    return Loss(wanted.header, "its pushes give another update: ", merged.size(),
+                " bytes, recorded ", recorded.size(), ", which differ from byte ",
+                at - recorded.begin());
   }
   MergedFrame header = got.header;
   header.epoch = wanted.header.epoch;  // any epoch does
   if (header != wanted.header) {
-    return Loss(wanted.header, absl::StrCat("its pushes give ", HeaderText(header), ", recorded ",
-                                            HeaderText(wanted.header)));
+    return Loss(wanted.header, "its pushes give ", HeaderText(header), ", recorded ",
+                HeaderText(wanted.header));
   }
   if (got.residual_hash != wanted.residual_hash) {
     return Loss(wanted.header, absl::StrFormat("leaves E with hash %016x, recorded %016x",
@@ -185,7 +185,7 @@ absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameName& frame) const 
   }
   const uint32_t open_round = StateOf(frame.segment).open_round;
   if (frame.round <= open_round) return frame.round == open_round;
-  return Loss(frame, absl::StrCat("nothing before it closes round ", open_round));
+  return Loss(frame, "nothing before it closes round ", open_round);
 }
 
 absl::Status Aggregator::ReplayPush(const PushRecord& record) {
@@ -198,11 +198,10 @@ absl::Status Aggregator::ReplayPush(const PushRecord& record) {
     return absl::OkStatus();
   }
   if (segment.accepted.contains(header.worker)) {
-    return Loss(header, absl::StrCat("worker ", header.worker, " is accepted for a second time"));
+    return Loss(header, "worker ", header.worker, " is accepted for a second time");
   }
   if (header.weight < 1 || header.weight > options_.weight_max) {
-    return Loss(header,
-                absl::StrCat("weight ", header.weight, ", wanted 1 to ", options_.weight_max));
+    return Loss(header, "weight ", header.weight, ", wanted 1 to ", options_.weight_max);
   }
   // The shard took it under the configuration of its time, whose codec may have been another.
   PayloadFormat any_codec = options_.up;

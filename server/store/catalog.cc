@@ -6,16 +6,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "server/store/catalog_format.h"
+#include "common/wire/crc32c.h"
+#include "common/wire/field_codec.h"
 
 namespace longwave {
 namespace {
 
 constexpr absl::string_view kCatalogName = "shard.catalog";
 constexpr uint64_t kBytesMax = 64 << 20;
+constexpr uint32_t kCatalogMagic = 0x3143574c;  // "LWC1"
+constexpr uint32_t kCatalogSchema = 3;
+
+// The bytes of a catalog's file (proto/LOG.md): magic, schema, length and CRC of the rest; then
+// these fields. Another schema is an error.
+void CatalogFields(auto& contents, auto& code) {
+  code(contents.identity.run, contents.identity.shard, contents.identity.layout_hash,
+       contents.folder, contents.settings, contents.incarnation, contents.log_files,
+       contents.snapshots);
+}
 
 // The first line in which two settings differ, for the error message.
 std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
@@ -28,6 +40,38 @@ std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
   };
   return absl::StrCat("got \"", std::string(line_of(got)), "\", wanted \"",
                       std::string(line_of(wanted)), "\"");
+}
+
+std::vector<std::byte> EncodeCatalog(const CatalogContents& contents) {
+  FieldWriter body, all;
+  CatalogFields(contents, body);
+  all(kCatalogMagic, kCatalogSchema, uint64_t{body.bytes().size()}, Crc32c(body.bytes()));
+  all.PutBytes(body.bytes());
+  return all.Take();
+}
+
+// FailedPrecondition: another schema, or a foreign file. DataLoss: damaged.
+absl::StatusOr<CatalogContents> DecodeCatalog(std::span<const std::byte> bytes) {
+  FieldReader in(bytes);
+  if (const auto magic = in.Get<uint32_t>(); magic != kCatalogMagic) {
+    return FailedPrecondition(absl::StrFormat("is no catalog of ours: magic: got %08x, wanted %08x",
+                                              magic, kCatalogMagic));
+  }
+  if (const auto schema = in.Get<uint32_t>(); schema != kCatalogSchema) {
+    return FailedPrecondition("schema: got ", schema, ", wanted ", kCatalogSchema);
+  }
+  const auto length = in.Get<uint64_t>();
+  const auto crc = in.Get<uint32_t>();
+  if (!in.ok() || in.left() != length) {
+    return DataLoss("got ", in.left(), " bytes behind its head, wanted ", length);
+  }
+  if (const uint32_t wanted = Crc32c(bytes.last(length)); crc != wanted) {
+    return DataLoss(absl::StrFormat("CRC32C: got %08x, its bytes give %08x", crc, wanted));
+  }
+  CatalogContents contents;
+  CatalogFields(contents, in);
+  if (!in.done()) return DataLoss("its length is not what its fields say");
+  return contents;
 }
 
 }  // namespace
@@ -92,7 +136,7 @@ absl::Status Catalog::DropLogFilesBefore(uint32_t number) {
 }
 
 absl::Status Catalog::SetSnapshots(std::vector<std::string> names) {
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   if (names == contents_.snapshots) return absl::OkStatus();
   CatalogContents contents = contents_;
   contents.snapshots = std::move(names);

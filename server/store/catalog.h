@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/fields.h"
 #include "server/store/file_system.h"
 #include "server/store/store_identity.h"
 
@@ -18,6 +19,7 @@ namespace longwave {
 struct CatalogLogFile {
   uint32_t number = 0;
   uint64_t first_sequence = 0;
+  LONGWAVE_FIELDS(number, first_sequence)
 
   bool operator==(const CatalogLogFile&) const = default;
 };

@@ -16,9 +16,7 @@ std::vector<std::byte> Encode(const CoordinatorChanges& changes) {
   constexpr size_t kUsualBytes = 4096;
   FieldWriter out;
   out.Reserve(kUsualBytes);
-  out(kRecordMagic);
-  out(kCoordinatorFormat);
-  out(changes);
+  out(kRecordMagic, kCoordinatorFormat, changes);
   return out.Take();
 }
 
@@ -26,8 +24,7 @@ absl::StatusOr<CoordinatorChanges> DecodeCoordinatorChanges(std::span<const std:
   FieldReader in(bytes);
   uint32_t magic = 0;
   uint32_t format = 0;
-  in(magic);
-  in(format);
+  in(magic, format);
   if (magic != kRecordMagic) {
     return FailedPrecondition(absl::StrFormat("magic: got %08x, wanted %08x", magic, kRecordMagic));
   }

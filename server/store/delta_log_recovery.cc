@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
   const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
   if (!known.empty()) {
     for (const CatalogLogFile& file : known) {
-      if (!std::binary_search(there.begin(), there.end(), file.number)) {
+      if (!std::ranges::binary_search(there, file.number)) {
         return DataLoss(PathOf(file.number), ": is gone; it has the records from ",
                         file.first_sequence, " on");
       }
@@ -64,9 +64,8 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
                           : known.empty() ? header.first_sequence
                                           : known.front().first_sequence;
   if (header.first_sequence != wanted || wanted == 0) {
-    return LostAt(
-        path, 0,
-        absl::StrCat("first sequence number: got ", header.first_sequence, ", wanted ", wanted));
+    return LostAt(path, 0, "first sequence number: got ", header.first_sequence, ", wanted ",
+                  wanted);
   }
 
   const auto index = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
@@ -89,9 +88,8 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   if (!scan.fault.empty()) {
     if (!is_last) return LostAt(path, scan.end, scan.fault);
     if (scan.fault_was_durable) {
-      return LostAt(path, scan.end,
-                    absl::StrCat(scan.fault, "; record ", scan.next_sequence,
-                                 " had been synced, as a later record says"));
+      return LostAt(path, scan.end, scan.fault, "; record ", scan.next_sequence,
+                    " had been synced, as a later record says");
     }
     recovery_.cut_bytes = bytes.size() - scan.end;
     recovery_.cut = absl::StrCat(path, ", offset ", scan.end, ": cut ", recovery_.cut_bytes,

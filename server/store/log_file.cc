@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -29,7 +28,7 @@ absl::StatusOr<std::vector<uint32_t>> ListLogFiles(FileSystem& files, const std:
       numbers.push_back(number);
     }
   }
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   return numbers;
 }
 
@@ -52,14 +51,10 @@ absl::StatusOr<LogFile> ReadLogFile(FileSystem& files, const std::string& folder
   if (!header.ok()) return Prefixed(path, header.status());
   LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity));
   if (header->file != number) {
-    return LostAt(path, 0, absl::StrCat("got the header of file ", header->file));
+    return LostAt(path, 0, "got the header of file ", header->file);
   }
   file.header = *header;
   return file;
-}
-
-absl::Status LostAt(const std::string& path, uint64_t offset, absl::string_view why) {
-  return DataLoss(path, ", offset ", offset, ": ", why);
 }
 
 }  // namespace longwave

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "common/base/errors.h"
 #include "common/wire/buffer.h"
 #include "server/store/file_system.h"
 #include "server/store/log_format.h"
@@ -35,7 +35,10 @@ absl::StatusOr<LogFile> ReadLogFile(FileSystem& files, const std::string& folder
                                     const StoreIdentity& identity);
 
 // DataLoss: "PATH, offset OFFSET: WHY".
-absl::Status LostAt(const std::string& path, uint64_t offset, absl::string_view why);
+template <typename... Why>
+absl::Status LostAt(const std::string& path, uint64_t offset, const Why&... why) {
+  return DataLoss(path, ", offset ", offset, ": ", why...);
+}
 
 }  // namespace longwave
 

@@ -6,14 +6,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/errors.h"
-#include "common/wire/byte_stream.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
+#include "common/wire/field_codec.h"
 
 namespace longwave {
 namespace {
 
 constexpr size_t kCrcBytes = sizeof(uint32_t);  // at the end of either head
+
+// Between the zeros after the version and those before the CRC.
+void LogFileFields(auto& header, auto& code) {
+  code(header.identity, header.file, header.first_sequence, header.salt);
+}
 
 bool AllZero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, ByteReader::IsZero);
@@ -34,18 +39,11 @@ bool WasDurable(std::span<const std::byte> file, uint64_t from, uint64_t sequenc
 }  // namespace
 
 std::array<std::byte, kLogFileHeaderBytes> EncodeLogFileHeader(const LogFileHeader& header) {
-  ByteWriter out;
-  out.Put<uint32_t>(kLogFileMagic);
-  out.Put<uint16_t>(kLogVersion);
-  out.Put<uint16_t>(0);
-  out.Put<uint64_t>(header.identity.run);
-  out.Put<uint64_t>(header.identity.layout_hash);
-  out.Put<uint32_t>(header.identity.shard);
-  out.Put<uint32_t>(header.file);
-  out.Put<uint64_t>(header.first_sequence);
-  out.Put<uint32_t>(header.salt);
+  FieldWriter out;
+  out(kLogFileMagic, kLogVersion, uint16_t{0});
+  LogFileFields(header, out);
   out.PutZeros(kLogFileHeaderBytes - kCrcBytes - out.bytes().size());
-  out.Put<uint32_t>(Crc32c(out.bytes()));
+  out(Crc32c(out.bytes()));
   return out.TakeArray<kLogFileHeaderBytes>();
 }
 
@@ -53,7 +51,7 @@ absl::StatusOr<LogFileHeader> DecodeLogFileHeader(std::span<const std::byte> byt
   if (bytes.size() != kLogFileHeaderBytes) {
     return DataLoss("log header: got ", bytes.size(), " bytes, wanted ", kLogFileHeaderBytes);
   }
-  ByteReader in(bytes);
+  FieldReader in(bytes);
   if (const auto magic = in.Get<uint32_t>(); magic != kLogFileMagic) {
     return InvalidArgument(
         absl::StrFormat("log header: magic: got %08x, wanted %08x", magic, kLogFileMagic));
@@ -67,12 +65,7 @@ absl::StatusOr<LogFileHeader> DecodeLogFileHeader(std::span<const std::byte> byt
   }
   LogFileHeader header;
   bool zeros = in.Get<uint16_t>() == 0;
-  header.identity.run = in.Get<uint64_t>();
-  header.identity.layout_hash = in.Get<uint64_t>();
-  header.identity.shard = in.Get<uint32_t>();
-  header.file = in.Get<uint32_t>();
-  header.first_sequence = in.Get<uint64_t>();
-  header.salt = in.Get<uint32_t>();
+  LogFileFields(header, in);
   zeros &= AllZero(in.GetBytes(in.left() - kCrcBytes));
   if (!zeros) return DataLoss("log header: zero bytes that are not zero");
   return header;
@@ -80,15 +73,11 @@ absl::StatusOr<LogFileHeader> DecodeLogFileHeader(std::span<const std::byte> byt
 
 std::array<std::byte, kLogRecordHeadBytes> EncodeLogRecordHead(const LogRecordHead& head,
                                                                uint32_t salt) {
-  ByteWriter out;
-  out.Put<uint32_t>(kLogRecordMagic);
-  out.Put<uint8_t>(static_cast<uint8_t>(head.kind));
+  FieldWriter out;
+  out(kLogRecordMagic, head.kind);
   out.PutZeros(3);
-  out.Put<uint32_t>(head.unsynced_before);
-  out.Put<uint32_t>(head.body_bytes);
-  out.Put<uint64_t>(head.sequence);
-  out.Put<uint32_t>(head.body_crc);
-  out.Put<uint32_t>(Crc32c(out.bytes()) ^ salt);
+  out(head.unsynced_before, head.body_bytes, head.sequence, head.body_crc);
+  out(Crc32c(out.bytes()) ^ salt);
   return out.TakeArray<kLogRecordHeadBytes>();
 }
 
@@ -96,7 +85,7 @@ absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> byt
   if (bytes.size() != kLogRecordHeadBytes) {
     return DataLoss("record head: got ", bytes.size(), " bytes, wanted ", kLogRecordHeadBytes);
   }
-  ByteReader in(bytes);
+  FieldReader in(bytes);
   if (const auto magic = in.Get<uint32_t>(); magic != kLogRecordMagic) {
     return DataLoss(
         absl::StrFormat("record head: magic: got %08x, wanted %08x", magic, kLogRecordMagic));
@@ -114,10 +103,7 @@ absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> byt
   }
   head.kind = static_cast<LogKind>(kind);
   if (!AllZero(in.GetBytes(3))) return DataLoss("record head: zero bytes that are not zero");
-  head.unsynced_before = in.Get<uint32_t>();
-  head.body_bytes = in.Get<uint32_t>();
-  head.sequence = in.Get<uint64_t>();
-  head.body_crc = in.Get<uint32_t>();
+  in(head.unsynced_before, head.body_bytes, head.sequence, head.body_crc);
   if (head.kind != LogKind::kDecisions && head.body_bytes > kLogBodyBytesMax) {
     return DataLoss("record head: body bytes: got ", head.body_bytes, ", wanted at most ",
                     kLogBodyBytesMax);

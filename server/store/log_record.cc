@@ -6,9 +6,8 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
-#include "common/wire/byte_stream.h"
 #include "common/wire/crc32c.h"
-#include "server/store/crc32c_concat.h"
+#include "common/wire/field_codec.h"
 
 namespace longwave {
 namespace {
@@ -43,6 +42,10 @@ absl::Status CheckText(absl::string_view what, std::string_view text, size_t byt
   return absl::OkStatus();
 }
 
+void ContributorFields(auto& contributor, auto& code) {
+  code(contributor.worker, contributor.crc, contributor.weight, contributor.factor);
+}
+
 void PutFrame(const FrameHeader& header, ByteWriter& out) {
   std::array<std::byte, kFrameHeaderBytes> bytes;
   EncodeFrameHeader(header, bytes);
@@ -50,7 +53,7 @@ void PutFrame(const FrameHeader& header, ByteWriter& out) {
 }
 
 struct Encoder {
-  ByteWriter& out;
+  FieldWriter& out;
   Buffer& payload;
 
   absl::Status operator()(const PushRecord& record) {
@@ -64,13 +67,8 @@ struct Encoder {
     LONGWAVE_RETURN_IF_ERROR(VerifyPayload(record.header, record.payload.bytes()));
     LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
     PutFrame(record.header, out);
-    out.Put<uint64_t>(record.residual_hash);
-    for (const Contributor& contributor : record.contributors) {
-      out.Put<uint32_t>(contributor.worker);
-      out.Put<uint32_t>(contributor.crc);
-      out.Put<uint64_t>(contributor.weight);
-      out.Put<double>(contributor.factor);
-    }
+    out(record.residual_hash);
+    for (const Contributor& contributor : record.contributors) ContributorFields(contributor, out);
     payload = record.payload;
     return absl::OkStatus();
   }
@@ -81,13 +79,10 @@ struct Encoder {
       return InvalidArgument("got ", membership.members.size(), " members, wanted at most ",
                              kLogMembersMax);
     }
-    out.Put<uint32_t>(membership.epoch);
-    out.Put<uint32_t>(static_cast<uint32_t>(membership.members.size()));
+    out(membership.epoch, static_cast<uint32_t>(membership.members.size()));
     for (const Member& member : membership.members) {
       LONGWAVE_RETURN_IF_ERROR(CheckText("a member's name", member.name, kLogNameBytesMax));
-      out.Put<uint32_t>(member.worker);
-      out.Put<uint32_t>(member.first_round);
-      out.Put<uint32_t>(static_cast<uint32_t>(member.name.size()));
+      out(member.worker, member.first_round, static_cast<uint32_t>(member.name.size()));
       out.PutText(member.name);
     }
     if (out.bytes().size() > kLogBodyBytesMax) {
@@ -99,7 +94,7 @@ struct Encoder {
 
   absl::Status operator()(const NoteRecord& record) {
     LONGWAVE_RETURN_IF_ERROR(CheckText("text", record.text, kLogNoteBytesMax));
-    out.Put<uint32_t>(record.round);
+    out(record.round);
     out.PutText(record.text);
     return absl::OkStatus();
   }
@@ -116,20 +111,15 @@ absl::StatusOr<LogRecord> DecodePush(ByteReader in, const std::shared_ptr<const 
   return record;
 }
 
-absl::StatusOr<LogRecord> DecodeMerged(ByteReader in, const std::shared_ptr<const void>& owner) {
+absl::StatusOr<LogRecord> DecodeMerged(FieldReader in, const std::shared_ptr<const void>& owner) {
   MergedRecord record;
   LONGWAVE_ASSIGN_OR_RETURN(record.header,
                             DecodeFrameHeaderOf<MergedFrame>(in.GetBytes(kFrameHeaderBytes)));
-  record.residual_hash = in.Get<uint64_t>();
+  in(record.residual_hash);
   constexpr uint64_t kContributorBytes = 24;
   if (record.header.contributions > in.left() / kContributorBytes) return WrongLength();
   record.contributors.resize(record.header.contributions);
-  for (Contributor& contributor : record.contributors) {
-    contributor.worker = in.Get<uint32_t>();
-    contributor.crc = in.Get<uint32_t>();
-    contributor.weight = in.Get<uint64_t>();
-    contributor.factor = in.Get<double>();
-  }
+  for (Contributor& contributor : record.contributors) ContributorFields(contributor, in);
   if (!in.ok()) return WrongLength();
   LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
   record.payload = Buffer(in.GetBytes(in.left()), owner);
@@ -172,7 +162,7 @@ std::string_view Name(LogKind kind) {
 LogKind KindOf(const LogRecord& record) { return static_cast<LogKind>(record.index() + 1); }
 
 absl::StatusOr<LogBody> EncodeLogBody(const LogRecord& record) {
-  ByteWriter front;
+  FieldWriter front;
   LogBody body;
   if (absl::Status status = std::visit(Encoder{front, body.payload}, record); !status.ok()) {
     return InvalidArgument(Name(KindOf(record)), " record: ", status.message());
@@ -195,7 +185,7 @@ absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte>
     case LogKind::kPush:
       return DecodePush(ByteReader(body), owner);
     case LogKind::kMerged:
-      return DecodeMerged(ByteReader(body), owner);
+      return DecodeMerged(FieldReader(body), owner);
     case LogKind::kMembership:
       return DecodeMembership(ByteReader(body));
     case LogKind::kNote:

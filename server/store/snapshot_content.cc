@@ -3,7 +3,6 @@
 #include <array>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/wire/byte_stream.h"
 
@@ -43,8 +42,8 @@ absl::Status CheckNewest(const SegmentSnapshot& segment) {
   return absl::OkStatus();
 }
 
-absl::Status SegmentLoss(size_t segment, absl::string_view what) {
-  return DataLoss("snapshot: segment ", segment, " of it: ", what);
+absl::Status SegmentLoss(size_t segment, const auto&... what) {
+  return DataLoss("snapshot: segment ", segment, " of it: ", what...);
 }
 
 absl::Status CheckEnd(const ByteReader& in) {
@@ -101,8 +100,7 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     segment.open_round = in.Get<uint32_t>();
     const auto has = in.Get<uint32_t>();
     if ((has & ~kHasClosed) != kFormat) {
-      return SegmentLoss(
-          i, absl::StrCat("format: got ", has, ", wanted 4 or 5: is it of another release?"));
+      return SegmentLoss(i, "format: got ", has, ", wanted 4 or 5: is it of another release?");
     }
     const auto count = in.Get<uint64_t>();
     if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");

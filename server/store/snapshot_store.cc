@@ -27,15 +27,9 @@ bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) || absl::IsOutOfRange(status);
 }
 
-}  // namespace
-
-std::string SnapshotName(const SnapshotKey& key) {
-  return absl::StrFormat("%s-%08d-%08d-r%08d%s", Name(key.kind), key.first_segment,
-                         key.segment_count, key.round, kSuffix);
-}
-
 bool IsSnapshotName(absl::string_view name) { return absl::EndsWith(name, kSuffix); }
 
+// The header of the folder's snapshot `name`. Errors: as ListSnapshots.
 absl::StatusOr<SnapshotHeader> ReadSnapshotHeader(FileSystem& files, const std::string& folder,
                                                   const std::string& name,
                                                   const StoreIdentity& identity) {
@@ -50,6 +44,30 @@ absl::StatusOr<SnapshotHeader> ReadSnapshotHeader(FileSystem& files, const std::
     return DataLoss(path, ": is named so, but is ", SnapshotName(header->key));
   }
   return *header;
+}
+
+}  // namespace
+
+std::string SnapshotName(const SnapshotKey& key) {
+  return absl::StrFormat("%s-%08d-%08d-r%08d%s", Name(key.kind), key.first_segment,
+                         key.segment_count, key.round, kSuffix);
+}
+
+absl::StatusOr<std::vector<SnapshotHeader>> ListSnapshots(FileSystem& files,
+                                                          const std::string& folder,
+                                                          const StoreIdentity& identity) {
+  std::vector<SnapshotHeader> headers;
+  const auto names = files.List(folder);
+  if (absl::IsNotFound(names.status())) return headers;
+  LONGWAVE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (!IsSnapshotName(name)) continue;
+    const auto header = ReadSnapshotHeader(files, folder, name, identity);
+    if (absl::IsNotFound(header.status())) continue;  // a newer one has just replaced it
+    LONGWAVE_RETURN_IF_ERROR(header.status());
+    headers.push_back(*header);
+  }
+  return headers;
 }
 
 absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder,
@@ -92,7 +110,7 @@ absl::Status SnapshotStore::Recover() {
     }
   }
   for (const std::string& name : catalog_->contents().snapshots) {
-    if (!std::binary_search(names.begin(), names.end(), name)) {
+    if (!std::ranges::binary_search(names, name)) {
       damaged_.push_back({name, absl::StrCat(JoinPath(folder_, name), ": is gone")});
     }
   }

@@ -87,13 +87,12 @@ class SnapshotStore {
 
 // "state-00000000-00000016-r00000042.lwsnap"; names of one kind and range sort by round.
 std::string SnapshotName(const SnapshotKey& key);
-bool IsSnapshotName(absl::string_view name);
-
-// The header of the folder's snapshot `name`. DataLoss, InvalidArgument, OutOfRange: the file is
-// damaged. FailedPrecondition: it is another run's, shard's or layout's.
-absl::StatusOr<SnapshotHeader> ReadSnapshotHeader(FileSystem& files, const std::string& folder,
-                                                  const std::string& name,
-                                                  const StoreIdentity& identity);
+// Headers of all snapshot files in a shard's folder, by kind, range and round; empty if the folder
+// is missing. No file is set aside. DataLoss, InvalidArgument, OutOfRange: a file is damaged.
+// FailedPrecondition: it is another run's, shard's or layout's.
+absl::StatusOr<std::vector<SnapshotHeader>> ListSnapshots(FileSystem& files,
+                                                          const std::string& folder,
+                                                          const StoreIdentity& identity);
 // The verified content of the snapshot with this header. DataLoss, OutOfRange: the file is damaged.
 absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder,
                                     const SnapshotHeader& header);

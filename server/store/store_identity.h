@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/base/fields.h"
 
 namespace longwave {
 
@@ -13,6 +14,7 @@ struct StoreIdentity {
   uint64_t run = 0;
   uint32_t shard = 0;
   uint64_t layout_hash = 0;
+  LONGWAVE_FIELDS(run, layout_hash, shard)
 
   bool operator==(const StoreIdentity&) const = default;
 };

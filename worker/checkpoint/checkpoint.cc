@@ -1,18 +1,15 @@
 #include "worker/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/wire/byte_stream.h"
+#include "common/wire/field_codec.h"
 #include "common/wire/frame.h"
 #include "server/store/snapshot_format.h"
 
@@ -22,53 +19,33 @@ namespace {
 // Versions 1 and 2 stored the optimizer's arrays outside of blobs.
 constexpr uint32_t kMagicBeforeBlobs = 0x3143574c;  // "LWC1"
 
-constexpr std::array<std::byte, kFileAlignment> kPadding = {};
-
-struct Header {
-  uint64_t run, layout_hash;
-  uint32_t worker, round, fragment, push_count;
-  uint64_t step, tokens;
-  double seconds_computing, seconds_syncing;
-  ByteCounts bytes;
-  uint64_t coefficient_count;
-  uint32_t blob_count, name_bytes;
-  NodeRank node;
-  uint64_t write;
-  uint64_t body_bytes, body_hash;
+// The header's own fields, which describe the rest of the file.
+struct Body {
+  uint32_t push_count, blob_count, name_bytes;
+  uint64_t coefficient_count, bytes, hash;
 };
 
-std::vector<std::byte> Encode(const Header& header) {
-  ByteWriter out;
-  out.Put(kCheckpointMagic);
-  out.Put(kCheckpointVersion);
-  const bool is_part = !header.node.is_alone();
-  out.Put(static_cast<uint8_t>(is_part ? header.node.rank : 0));
-  out.Put(static_cast<uint8_t>(is_part ? header.node.ranks : 0));
-  out.Put(header.run);
-  out.Put(header.layout_hash);
-  for (uint32_t field : {header.worker, header.round, header.fragment, header.push_count}) {
-    out.Put(field);
-  }
-  out.Put(header.step);
-  out.Put(header.tokens);
-  out.Put(header.seconds_computing);
-  out.Put(header.seconds_syncing);
-  const ByteCounts& bytes = header.bytes;
-  for (uint64_t count : {bytes.pushed, bytes.pulled, bytes.payload_pushed, bytes.payload_pulled}) {
-    out.Put(count);
-  }
-  out.Put(header.coefficient_count);
-  out.Put(header.blob_count);
-  out.Put(header.name_bytes);
-  out.Put(header.write);
-  out.Put(header.body_bytes);
-  out.Put(header.body_hash);
-  out.Put(HashContent(out.bytes()));
+// The header's fields between `ranks` and its hash, in their order.
+void HeaderFields(auto& checkpoint, auto& body, auto& code) {
+  code(checkpoint.run, checkpoint.layout_hash, checkpoint.worker, checkpoint.round,
+       checkpoint.fragment, body.push_count, checkpoint.step, checkpoint.tokens,
+       checkpoint.seconds_computing, checkpoint.seconds_syncing, checkpoint.bytes,
+       body.coefficient_count, body.blob_count, body.name_bytes, checkpoint.write, body.bytes,
+       body.hash);
+}
+
+std::vector<std::byte> EncodeHeader(const Checkpoint& checkpoint, const Body& body) {
+  FieldWriter out;
+  const NodeRank node = checkpoint.node.is_alone() ? NodeRank{0, 0} : checkpoint.node;
+  out(kCheckpointMagic, kCheckpointVersion, static_cast<uint8_t>(node.rank),
+      static_cast<uint8_t>(node.ranks));
+  HeaderFields(checkpoint, body, out);
+  out(HashContent(out.bytes()));
   LONGWAVE_CHECK(out.bytes().size() == kCheckpointHeaderBytes);
   return out.Take();
 }
 
-absl::Status Damaged(std::string_view what) { return DataLoss("checkpoint: ", what); }
+absl::Status Damaged(const auto&... what) { return DataLoss("checkpoint: ", what...); }
 
 absl::Status OfVersion(uint16_t version) {
   return FailedPrecondition(
@@ -80,13 +57,18 @@ absl::Status OfVersion(uint16_t version) {
 
 bool IsCount(double value) { return std::isfinite(value) && value >= 0; }
 
+// A file's header: the body, and the checkpoint's fields that are not in it.
+struct Header {
+  Checkpoint checkpoint;
+  Body body;
+};
+
 absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kCheckpointHeaderBytes) {
-    return Damaged(
-        absl::StrCat("got ", bytes.size(), " bytes, wanted at least ", kCheckpointHeaderBytes));
+    return Damaged("got ", bytes.size(), " bytes, wanted at least ", kCheckpointHeaderBytes);
   }
   bytes = bytes.first(kCheckpointHeaderBytes);
-  ByteReader in(bytes);
+  FieldReader in(bytes);
   const auto magic = in.Get<uint32_t>();
   const auto version = in.Get<uint16_t>();
   if (magic != kCheckpointMagic && magic != kMagicBeforeBlobs) {
@@ -101,62 +83,43 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   const auto rank = in.Get<uint8_t>();
   const auto ranks = in.Get<uint8_t>();
   const auto node = NodeRank::Unpack(uint32_t{ranks} << 16 | rank);
-  if (!node.ok()) return Damaged(absl::StrCat("got rank ", rank, " of ", ranks));
-  header.node = *node;
-  header.run = in.Get<uint64_t>();
-  header.layout_hash = in.Get<uint64_t>();
-  for (uint32_t* field : {&header.worker, &header.round, &header.fragment, &header.push_count}) {
-    *field = in.Get<uint32_t>();
-  }
-  header.step = in.Get<uint64_t>();
-  header.tokens = in.Get<uint64_t>();
-  header.seconds_computing = in.Get<double>();
-  header.seconds_syncing = in.Get<double>();
-  ByteCounts& counts = header.bytes;
-  for (uint64_t* count :
-       {&counts.pushed, &counts.pulled, &counts.payload_pushed, &counts.payload_pulled}) {
-    *count = in.Get<uint64_t>();
-  }
-  header.coefficient_count = in.Get<uint64_t>();
-  header.blob_count = in.Get<uint32_t>();
-  header.name_bytes = in.Get<uint32_t>();
-  header.write = in.Get<uint64_t>();
-  header.body_bytes = in.Get<uint64_t>();
-  header.body_hash = in.Get<uint64_t>();
-  if (header.node.is_alone() && header.write != 0)
+  if (!node.ok()) return Damaged("got rank ", rank, " of ", ranks);
+  Checkpoint& checkpoint = header.checkpoint;
+  checkpoint.node = *node;
+  HeaderFields(checkpoint, header.body, in);
+  if (node->is_alone() && checkpoint.write != 0)
     return Damaged("the whole of one device has the write of a node's parts");
-  if (!IsCount(header.seconds_computing) || !IsCount(header.seconds_syncing)) {
+  if (!IsCount(checkpoint.seconds_computing) || !IsCount(checkpoint.seconds_syncing)) {
     return Damaged("a number of the header is not finite or below zero");
   }
-  if (header.body_bytes > kCheckpointFileBytesMax - kCheckpointHeaderBytes) {
-    return Damaged(absl::StrCat("got ", header.body_bytes,
-                                " bytes after the header, wanted at most ",
-                                kCheckpointFileBytesMax - kCheckpointHeaderBytes));
+  if (header.body.bytes > kCheckpointFileBytesMax - kCheckpointHeaderBytes) {
+    return Damaged("got ", header.body.bytes, " bytes after the header, wanted at most ",
+                   kCheckpointFileBytesMax - kCheckpointHeaderBytes);
   }
   return header;
 }
 
 absl::Status CheckFits(const Header& header, const CheckpointShape& shape) {
-  if (header.layout_hash != shape.layout_hash) {
+  if (header.checkpoint.layout_hash != shape.layout_hash) {
     return NotFound("checkpoint: of a model that is cut in another way than this one");
   }
   // A part's number is checked where the parts are put together.
-  const bool has_all = header.coefficient_count == shape.coefficient_count;
-  if (header.node.is_alone() ? !has_all : header.coefficient_count > shape.coefficient_count) {
-    return Damaged(absl::StrCat("got ", header.coefficient_count, " coefficients, wanted ",
-                                shape.coefficient_count));
+  const Body& body = header.body;
+  const bool has_all = body.coefficient_count == shape.coefficient_count;
+  if (header.checkpoint.node.is_alone() ? !has_all
+                                        : body.coefficient_count > shape.coefficient_count) {
+    return Damaged("got ", body.coefficient_count, " coefficients, wanted ",
+                   shape.coefficient_count);
   }
-  if (header.blob_count > kCheckpointBlobsMax) {
-    return Damaged(
-        absl::StrCat("got ", header.blob_count, " blobs, wanted at most ", kCheckpointBlobsMax));
+  if (body.blob_count > kCheckpointBlobsMax) {
+    return Damaged("got ", body.blob_count, " blobs, wanted at most ", kCheckpointBlobsMax);
   }
-  if (header.push_count > shape.segment_count) {
-    return Damaged(
-        absl::StrCat("got ", header.push_count, " pushes, wanted at most ", shape.segment_count));
+  if (body.push_count > shape.segment_count) {
+    return Damaged("got ", body.push_count, " pushes, wanted at most ", shape.segment_count);
   }
-  if (header.name_bytes > kCheckpointNameBytesMax) {
-    return Damaged(absl::StrCat("got a name of ", header.name_bytes, " bytes, wanted at most ",
-                                kCheckpointNameBytesMax));
+  if (body.name_bytes > kCheckpointNameBytesMax) {
+    return Damaged("got a name of ", body.name_bytes, " bytes, wanted at most ",
+                   kCheckpointNameBytesMax);
   }
   return absl::OkStatus();
 }
@@ -175,7 +138,7 @@ class Pieces {
   explicit Pieces(EncodedCheckpoint* out) : out_(out) {}
   void Add(std::span<const std::byte> bytes) {
     AddUnaligned(bytes);
-    AddUnaligned(std::span(kPadding).first(AlignedUp(out_->bytes) - out_->bytes));
+    AddUnaligned(PaddingOf(out_->bytes));
   }
 
  private:
@@ -208,15 +171,6 @@ absl::Status CheckBlobs(std::span<const NamedBlob> blobs) {
 }
 
 }  // namespace
-
-bool NamedBlob::operator==(const NamedBlob& other) const {
-  return name == other.name && std::ranges::equal(bytes.bytes(), other.bytes.bytes());
-}
-
-bool UnsettledPush::operator==(const UnsettledPush& other) const {
-  return segment == other.segment && norm == other.norm && weight == other.weight &&
-         std::ranges::equal(payload.bytes(), other.payload.bytes());
-}
 
 absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint) {
   if (checkpoint.name.size() > kCheckpointNameBytesMax) {
@@ -268,27 +222,13 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
   ContentHash hash;
   hash.Add(std::span(encoded.front).subspan(kCheckpointHeaderBytes));
   for (size_t i = 1; i < encoded.pieces.size(); ++i) hash.Add(encoded.pieces[i]);
-  const Header header = {
-      .run = checkpoint.run,
-      .layout_hash = checkpoint.layout_hash,
-      .worker = checkpoint.worker,
-      .round = checkpoint.round,
-      .fragment = checkpoint.fragment,
-      .push_count = static_cast<uint32_t>(checkpoint.pushes.size()),
-      .step = checkpoint.step,
-      .tokens = checkpoint.tokens,
-      .seconds_computing = checkpoint.seconds_computing,
-      .seconds_syncing = checkpoint.seconds_syncing,
-      .bytes = checkpoint.bytes,
-      .coefficient_count = checkpoint.momentum.size(),
-      .blob_count = static_cast<uint32_t>(checkpoint.blobs.size()),
-      .name_bytes = static_cast<uint32_t>(checkpoint.name.size()),
-      .node = checkpoint.node,
-      .write = checkpoint.write,
-      .body_bytes = encoded.bytes - kCheckpointHeaderBytes,
-      .body_hash = hash.Digest(),
-  };
-  std::ranges::copy(Encode(header), encoded.front.begin());
+  const Body body = {.push_count = static_cast<uint32_t>(checkpoint.pushes.size()),
+                     .blob_count = static_cast<uint32_t>(checkpoint.blobs.size()),
+                     .name_bytes = static_cast<uint32_t>(checkpoint.name.size()),
+                     .coefficient_count = checkpoint.momentum.size(),
+                     .bytes = encoded.bytes - kCheckpointHeaderBytes,
+                     .hash = hash.Digest()};
+  std::ranges::copy(EncodeHeader(checkpoint, body), encoded.front.begin());
   return encoded;
 }
 
@@ -301,42 +241,32 @@ CheckpointShape ShapeOf(const Layout& layout) {
 absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> bytes) {
   LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(bytes));
   // Between two rounds the residual still has the next round's part.
-  const bool is_between_rounds = header.push_count == 0 && header.fragment == 0;
-  return CheckpointHead{.accounted_rounds = header.round + (is_between_rounds ? 0 : 1),
-                        .file_bytes = kCheckpointHeaderBytes + header.body_bytes};
+  const Checkpoint& checkpoint = header.checkpoint;
+  const bool is_between_rounds = header.body.push_count == 0 && checkpoint.fragment == 0;
+  return CheckpointHead{.accounted_rounds = checkpoint.round + (is_between_rounds ? 0 : 1),
+                        .file_bytes = kCheckpointHeaderBytes + header.body.bytes};
 }
 
 absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(file.bytes()));
+  LONGWAVE_ASSIGN_OR_RETURN(Header header, DecodeHeader(file.bytes()));
   LONGWAVE_RETURN_IF_ERROR(CheckFits(header, shape));
-  const std::span<const std::byte> body = file.bytes().subspan(kCheckpointHeaderBytes);
-  if (body.size() != header.body_bytes) {
-    return Damaged(
-        absl::StrCat("got ", body.size(), " bytes after the header, wanted ", header.body_bytes));
+  const Body& body = header.body;
+  const std::span<const std::byte> bytes = file.bytes().subspan(kCheckpointHeaderBytes);
+  if (bytes.size() != body.bytes) {
+    return Damaged("got ", bytes.size(), " bytes after the header, wanted ", body.bytes);
   }
-  if (HashContent(body) != header.body_hash) return Damaged("the hash is not that of its bytes");
+  if (HashContent(bytes) != body.hash) return Damaged("the hash is not that of its bytes");
 
-  Checkpoint checkpoint{.run = header.run,
-                        .layout_hash = header.layout_hash,
-                        .worker = header.worker,
-                        .round = header.round,
-                        .fragment = header.fragment,
-                        .step = header.step,
-                        .tokens = header.tokens,
-                        .seconds_computing = header.seconds_computing,
-                        .seconds_syncing = header.seconds_syncing,
-                        .bytes = header.bytes,
-                        .node = header.node,
-                        .write = header.write};
-  ByteReader in(body);
-  checkpoint.name = in.GetText(header.name_bytes);
+  Checkpoint checkpoint = std::move(header.checkpoint);
+  ByteReader in(bytes);
+  checkpoint.name = in.GetText(body.name_bytes);
   in.Align();
   for (uint32_t s = 0; s < shape.segment_count && in.ok(); ++s) {
     checkpoint.accounted.push_back(in.Get<uint32_t>());
   }
   in.Align();
   std::vector<uint64_t> sizes;
-  for (uint32_t i = 0; i < header.push_count && in.ok(); ++i) {
+  for (uint32_t i = 0; i < body.push_count && in.ok(); ++i) {
     UnsettledPush push;
     push.segment = in.Get<uint32_t>();
     push.norm = in.Get<float>();
@@ -345,20 +275,20 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
     const bool in_order = i == 0 || checkpoint.pushes.back().segment < push.segment;
     if (!in_order || push.segment >= shape.segment_count || !std::isfinite(push.norm) ||
         sizes.back() > kPayloadBytesMax) {
-      return Damaged(absl::StrCat("push ", i, " of segment ", push.segment,
-                                  " is one that nobody could have posted"));
+      return Damaged("push ", i, " of segment ", push.segment,
+                     " is one that nobody could have posted");
     }
     checkpoint.pushes.push_back(std::move(push));
   }
   std::vector<uint64_t> blob_sizes;
-  for (uint32_t i = 0; i < header.blob_count && in.ok(); ++i) {
+  for (uint32_t i = 0; i < body.blob_count && in.ok(); ++i) {
     blob_sizes.push_back(in.Get<uint64_t>());
     checkpoint.blobs.push_back({.name = std::string(in.GetText(in.Get<uint32_t>())), .bytes = {}});
     in.Align();
   }
   if (const absl::Status blobs = CheckBlobs(checkpoint.blobs); in.ok() && !blobs.ok())
     return DataLoss(blobs.message());
-  checkpoint.momentum = GetFloats(in, header.coefficient_count);
+  checkpoint.momentum = GetFloats(in, body.coefficient_count);
   // Blobs and payloads keep the file's bytes alive.
   const auto owner = std::make_shared<const Buffer>(file);
   for (size_t i = 0; i < checkpoint.blobs.size(); ++i) {

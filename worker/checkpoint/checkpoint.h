@@ -21,16 +21,14 @@ struct UnsettledPush {
   float norm = 0;
   uint64_t weight = 0;
   Buffer payload;
-  // Compares payloads byte by byte.
-  bool operator==(const UnsettledPush& other) const;
+  bool operator==(const UnsettledPush&) const = default;
 };
 
 // A part of a checkpoint that only the training loop can read, for example an optimizer's array.
 struct NamedBlob {
   std::string name;
   Buffer bytes;
-  // Compares the bytes.
-  bool operator==(const NamedBlob& other) const;
+  bool operator==(const NamedBlob&) const = default;
 };
 
 // The state that only the worker has, at a moment between two inner steps. Everything else follows

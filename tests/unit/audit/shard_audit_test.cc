@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "server/audit/log_reader.h"
-#include "server/audit/snapshot_reader.h"
 #include "server/store/snapshot_content.h"
+#include "server/store/snapshot_store.h"
 #include "tests/support/store_helpers.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 

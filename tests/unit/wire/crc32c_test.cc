@@ -17,6 +17,13 @@ uint32_t Crc32cByTables(std::span<const std::byte> bytes) {
   return Crc32c(bytes);
 }
 
+std::vector<std::byte> RandomBytes(size_t count, uint32_t seed) {
+  std::vector<std::byte> bytes(count);
+  Rng rng(seed);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.Next());
+  return bytes;
+}
+
 using Function = uint32_t (*)(std::span<const std::byte>);
 
 class Crc32cBothPaths : public testing::TestWithParam<Function> {};
@@ -47,9 +54,7 @@ TEST_P(Crc32cBothPaths, GivesTheCheckValueOfNineDigits) {
 TEST_P(Crc32cBothPaths, IsZeroOfNothing) { EXPECT_EQ(GetParam()({}), 0u); }
 
 TEST(Crc32c, AgreesWithTheTablesAtEveryLengthAndAlignment) {
-  Rng rng(1);
-  std::vector<std::byte> bytes(300);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.Next());
+  const std::vector<std::byte> bytes = RandomBytes(300, 1);
   for (size_t start = 0; start < 9; ++start) {
     for (size_t size = 0; size + start <= bytes.size(); ++size) {
       const auto part = std::span<const std::byte>(bytes).subspan(start, size);
@@ -60,9 +65,7 @@ TEST(Crc32c, AgreesWithTheTablesAtEveryLengthAndAlignment) {
 
 // Long inputs are worked off in lanes side by side, 3 KiB at a time.
 TEST(Crc32c, AgreesWithTheTablesAroundMultiplesOfItsLanes) {
-  Rng rng(2);
-  std::vector<std::byte> bytes(5 * 3072 + 20);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.Next());
+  const std::vector<std::byte> bytes = RandomBytes(5 * 3072 + 20, 2);
   for (size_t start = 0; start < 9; start += 4) {
     for (size_t blocks = 1; blocks <= 5; ++blocks) {
       for (size_t size = blocks * 3072 - 9; size <= blocks * 3072 + 9; ++size) {
@@ -71,6 +74,24 @@ TEST(Crc32c, AgreesWithTheTablesAroundMultiplesOfItsLanes) {
       }
     }
   }
+}
+
+TEST(Crc32cConcat, IsTheChecksumOfBothPartsAtEverySplit) {
+  const std::vector<std::byte> bytes = RandomBytes(300, 1);
+  const std::span<const std::byte> all = bytes;
+  for (size_t split = 0; split <= all.size(); ++split) {
+    EXPECT_EQ(
+        Crc32cConcat(Crc32c(all.first(split)), Crc32c(all.subspan(split)), all.size() - split),
+        Crc32c(all))
+        << split;
+  }
+}
+
+TEST(Crc32cConcat, HoldsForPartsLongerThanAMegabyte) {
+  const std::vector<std::byte> bytes = RandomBytes((3 << 20) + 5, 2);
+  const std::span<const std::byte> all = bytes;
+  EXPECT_EQ(Crc32cConcat(Crc32c(all.first(7)), Crc32c(all.subspan(7)), all.size() - 7),
+            Crc32c(all));
 }
 
 }  // namespace
