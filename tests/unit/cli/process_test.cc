@@ -65,14 +65,6 @@ TEST_F(ProcessTest, FailsWithTheLastErrorLineOfItsLog) {
   EXPECT_EQ(child->FailureSentence(), "second");
 }
 
-// An earlier process of the name wrote into the same log.
-TEST_F(ProcessTest, FailsWithNoErrorOfAnEarlierProcess) {
-  AwaitEnd(Shell("echo 'error: no space left' >&2; exit 1").get());
-  auto child = Shell("exit 3");
-  AwaitEnd(child.get());
-  EXPECT_THAT(child->FailureSentence(), StartsWith("ended early with exit status 3; see "));
-}
-
 TEST_F(ProcessTest, IsNotReadForEverWhereItPrintsForEver) {
   auto child = Shell("exec yes");
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(NextLine(child.get()), "y");
@@ -88,7 +80,9 @@ TEST_F(ProcessTest, GivesALineWithoutAnEndInParts) {
   EXPECT_EQ(all, std::string(200'000, 'x'));
 }
 
-TEST_F(ProcessTest, FailsWithItsStatusOrSignalWhenTheLogSaysNothing) {
+// Earlier processes of the name wrote into the same log.
+TEST_F(ProcessTest, FailsWithItsStatusOrSignalWhenTheLogSaysNothingOfIt) {
+  AwaitEnd(Shell("echo 'error: no space left' >&2; exit 1").get());
   auto exits = Shell("exit 3");
   AwaitEnd(exits.get());
   EXPECT_THAT(exits->FailureSentence(), StartsWith("ended early with exit status 3; see "));

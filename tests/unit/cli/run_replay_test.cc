@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <variant>
-
 #include "common/base/rng.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
@@ -125,12 +123,14 @@ class RunReplayTest : public testing::Test {
     shard_->Step(PushArrived{header, std::move(push.payload)}, now_);
   }
 
-  absl::StatusOr<RunReplayReport> Replay(std::vector<float> initial) {
-    return ReplayRun({.config = &config_,
-                      .layout = &*layout_,
-                      .shard_folders = {folder_},
-                      .initial = std::move(initial),
-                      .recorded = recorded_});
+  RunReplayReport Replay() {
+    auto report = ReplayRun({.config = &config_,
+                             .layout = &*layout_,
+                             .shard_folders = {folder_},
+                             .initial = initial_,
+                             .recorded = recorded_});
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.value_or(RunReplayReport());
   }
 
   const RunConfig config_;
@@ -152,13 +152,12 @@ class NesterovReplayTest : public RunReplayTest {
 
 TEST_F(RunReplayTest, MakesTheRunsModelAgainWhileTheShardHasItsFolderOpen) {
   const uint64_t hash = Train();
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_THAT(report->problems(), IsEmpty());
-  EXPECT_EQ(report->run, kRun);
-  EXPECT_EQ(report->rounds, kRounds);
-  EXPECT_EQ(report->state_hash, hash);
-  const ShardFindings& found = report->shards[0].findings;
+  const RunReplayReport report = Replay();
+  EXPECT_THAT(report.problems(), IsEmpty());
+  EXPECT_EQ(report.run, kRun);
+  EXPECT_EQ(report.rounds, kRounds);
+  EXPECT_EQ(report.state_hash, hash);
+  const ShardFindings& found = report.shards[0].findings;
   EXPECT_EQ(found.pushes, kRounds * kWorkers * layout_->segments().size());
   EXPECT_EQ(found.merges_recomputed, kRounds * layout_->segments().size());
 }
@@ -167,61 +166,56 @@ TEST_F(RunReplayTest, OfARunThatEndedWithinARoundMakesTheLastWholeOne) {
   ends_within_round_ = true;
   const uint64_t hash = Train();
   ASSERT_GT(layout_->segments().size(), 1u);
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_THAT(report->problems(), IsEmpty());
-  EXPECT_TRUE(report->ends_within_round);
-  EXPECT_EQ(report->rounds, kRounds);
-  EXPECT_EQ(report->state_hash, hash);
-  EXPECT_EQ(report->shards[0].findings.merges, kRounds * layout_->segments().size() + 1);
+  const RunReplayReport report = Replay();
+  EXPECT_THAT(report.problems(), IsEmpty());
+  EXPECT_TRUE(report.ends_within_round);
+  EXPECT_EQ(report.rounds, kRounds);
+  EXPECT_EQ(report.state_hash, hash);
+  EXPECT_EQ(report.shards[0].findings.merges, kRounds * layout_->segments().size() + 1);
 }
 
 TEST_F(NesterovReplayTest, KeepsTheVelocityFromRoundToRound) {
   const uint64_t hash = Train();
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->state_hash, hash);
+  const RunReplayReport report = Replay();
+  EXPECT_EQ(report.state_hash, hash);
 }
 
 TEST_F(RunReplayTest, OtherInitialWeightsMakeAnotherModel) {
   const uint64_t hash = Train();
   initial_[3] += 1;
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_NE(report->state_hash, hash);
+  const RunReplayReport report = Replay();
+  EXPECT_NE(report.state_hash, hash);
 }
 
 // A folder of an older time, from which rounds were made a second time.
 TEST_F(RunReplayTest, ARoundThatIsNotAsItWasRecordedIsAProblem) {
   Train();
-  EXPECT_EQ(Replay(initial_)->rounds_compared, kRounds);
+  EXPECT_EQ(Replay().rounds_compared, kRounds);
   recorded_[2].state_hash = 1;
   recorded_[3].state_hash.reset();  // replicas differed then
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->problem_count(), 1u);
-  EXPECT_THAT(report->problems().at(0), HasSubstr("round 2: the logs make a model with hash "));
-  EXPECT_THAT(report->problems().at(0), HasSubstr("has recorded 0000000000000001"));
+  const RunReplayReport report = Replay();
+  EXPECT_EQ(report.problem_count(), 1u);
+  EXPECT_THAT(report.problems().at(0), HasSubstr("round 2: the logs make a model with hash "));
+  EXPECT_THAT(report.problems().at(0), HasSubstr("has recorded 0000000000000001"));
 }
 
 TEST_F(RunReplayTest, ARoundThatIsRecordedAndInNoLogIsAProblem) {
   Train();
   recorded_.push_back({kRounds, std::nullopt});
-  const auto report = Replay(initial_);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->problem_count(), layout_->segments().size());
-  EXPECT_EQ(report->problems().at(0),
+  const RunReplayReport report = Replay();
+  EXPECT_EQ(report.problem_count(), layout_->segments().size());
+  EXPECT_EQ(report.problems().at(0),
             "shard 0, segment 0: has the rounds before 5, and the run has finished all before 6: "
             "the folder is from an older time");
 }
 
 TEST_F(RunReplayTest, SaysWhatIsMissingWithoutABeginning) {
   Train();
-  const auto report = Replay({});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_FALSE(report->state_hash.has_value());
-  EXPECT_THAT(report->why_no_state, HasSubstr("segment 0 has neither its beginning nor"));
-  EXPECT_EQ(report->problem_count(), 0u) << "the audit needs no model";
+  initial_.clear();
+  const RunReplayReport report = Replay();
+  EXPECT_FALSE(report.state_hash.has_value());
+  EXPECT_THAT(report.why_no_state, HasSubstr("segment 0 has neither its beginning nor"));
+  EXPECT_EQ(report.problem_count(), 0u) << "the audit needs no model";
 }
 
 TEST_F(RunReplayTest, RefusesAFolderThatIsAnotherShards) {

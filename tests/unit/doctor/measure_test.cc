@@ -1,9 +1,6 @@
 // The measuring adapters, on parts that every machine has: loopback, a disk, and a program in the
 // worker's place.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +9,6 @@
 #include <fstream>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "cli/doctor/examine.h"
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
@@ -20,6 +16,7 @@
 #include "common/config/gpt_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/held_port.h"
 #include "tests/support/test_folder.h"
 
 namespace longwave {
@@ -100,22 +97,13 @@ TEST(MeasureDisk, OneThatCannotBeWrittenIsAnErrorThatNamesIt) {
 }
 
 TEST(MeasureConnection, TellsWhoListensFromWhoDoesNot) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  const std::string place = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  // Bound, but not listening.
-  EXPECT_THAT(std::string(MeasureConnection(place, 2).status().message()),
-              HasSubstr("connection refused"));
-  ASSERT_EQ(listen(listener, 8), 0);
-  const auto took = MeasureConnection(place, 2);
+  EXPECT_THAT(
+      std::string(MeasureConnection(HeldPort(/*listens=*/false).address(), 2).status().message()),
+      HasSubstr("connection refused"));
+  const HeldPort listener(/*listens=*/true);
+  const auto took = MeasureConnection(listener.address(), 2);
   ASSERT_TRUE(took.ok()) << took.status();
   EXPECT_GT(*took, absl::ZeroDuration());
-  close(listener);
 }
 
 TEST(MeasureConnection, ANameThatNobodyHasIsSaidToBeUnknown) {

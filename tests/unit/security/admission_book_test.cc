@@ -154,18 +154,6 @@ TEST_F(AdmissionBookTest, ATokenIsLookedUpBeforeAnythingElse) {
   ExpectDenied(book_.CheckToken("t", Hash(1), kNow), "revoked");
 }
 
-TEST_F(AdmissionBookTest, SaysWhoseANameIs) {
-  Create(kAny, 9);
-  EXPECT_EQ(book_.OwnerOf("worker/a"), std::nullopt);
-  EXPECT_TRUE(Redeem("worker/a", 2).ok());
-  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(2));
-  EXPECT_TRUE(book_.Create("u", Hash(5), "worker/a", kHour, 1, kNow).ok());
-  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), true, kNow).ok());
-  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(3));
-  book_.Expel("a");
-  EXPECT_EQ(book_.OwnerOf("worker/a"), std::nullopt);
-}
-
 TEST_F(AdmissionBookTest, GrowsNoLargerThanWhatWillBeRead) {
   constexpr size_t kBytesMax = 4096;
   book_ = AdmissionBook(kBytesMax);

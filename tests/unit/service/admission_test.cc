@@ -66,11 +66,26 @@ class AdmissionTest : public ::testing::Test {
     if (answer.ok()) machine->certificate = *ReadCertificate(answer->certificate);
     return answer;
   }
-  // By an authority, for the machine's key, without a token.
-  void Certify(const Authority& by, const std::vector<Identity>& identities, Machine* machine) {
-    const auto made = by.Issue(machine->request, identities, {}, {absl::Now(), kHour});
-    ASSERT_TRUE(made.ok()) << made.status();
-    machine->certificate = *ReadCertificate(*made);
+  // A new machine that has joined with the token.
+  Machine Joined(const std::string& token, const Identity& subject) {
+    Machine machine = NewMachine();
+    EXPECT_TRUE(Join(token, subject, &machine).ok());
+    return machine;
+  }
+  Machine Joined(const std::string& worker) {
+    return Joined(CreateToken("worker/"), WorkerIdentity(worker));
+  }
+  // A new machine whose key the authority has certified without a token.
+  Machine Certified(const std::vector<Identity>& identities) const {
+    Machine machine = NewMachine();
+    const auto made =
+        (*LoadAuthority(folder()))->Issue(machine.request, identities, {}, {absl::Now(), kHour});
+    EXPECT_TRUE(made.ok()) << made.status();
+    machine.certificate = *ReadCertificate(*made);
+    return machine;
+  }
+  bool Admits(const Machine& machine) {
+    return !admission_->Admit(machine.certificate).has_value();
   }
   Refusal MustRefuse(const Machine& machine) {
     const auto refusal = admission_->Admit(machine.certificate);
@@ -102,17 +117,15 @@ class AdmissionTest : public ::testing::Test {
 
 TEST_F(AdmissionTest, ANameIsItsKeysAlone) {
   Open();
-  Machine stolen = NewMachine(), fresh = NewMachine();
-  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &stolen).ok());
-  EXPECT_FALSE(admission_->Admit(stolen.certificate).has_value());
+  const Machine stolen = Joined("w");
+  EXPECT_TRUE(Admits(stolen));
   ASSERT_TRUE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
   ASSERT_TRUE(admission_->Expel("w", false).ok());
   EXPECT_EQ(MustRefuse(stolen), Refusal::kExpelled);
   ASSERT_TRUE(admission_->Expel("w", true).ok());
   EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName) << "nor by the expulsion's end";
   EXPECT_FALSE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
-  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &fresh).ok());
-  EXPECT_FALSE(admission_->Admit(fresh.certificate).has_value());
+  EXPECT_TRUE(Admits(Joined("w")));
   // The certificate of the machine that was lost is good for years; the name is not its any more.
   EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName);
   EXPECT_FALSE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
@@ -123,14 +136,13 @@ TEST_F(AdmissionTest, ANameIsItsKeysAlone) {
 // By an expulsion's end alone, where no token could be made for it.
 TEST_F(AdmissionTest, WithoutTheAuthoritysKeyAnExpulsionIsUndoneWhole) {
   Open();
-  Machine worker = NewMachine();
-  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &worker).ok());
+  const Machine worker = Joined("w");
   std::filesystem::remove(folder() + "/ca.key");
   Open();
   ASSERT_TRUE(admission_->Expel("w", false).ok());
   EXPECT_EQ(MustRefuse(worker), Refusal::kExpelled);
   ASSERT_TRUE(admission_->Expel("w", true).ok());
-  EXPECT_FALSE(admission_->Admit(worker.certificate).has_value());
+  EXPECT_TRUE(Admits(worker));
 }
 
 // A shard admits whom the coordinator admits.
@@ -144,11 +156,10 @@ TEST_F(AdmissionTest, ShardsHearWhoseNamesAre) {
   };
   EXPECT_TRUE(hear());
   EXPECT_FALSE(hear()) << "once";
-  Machine before = NewMachine(), after = NewMachine();
-  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &before).ok());
+  const Machine before = Joined("w");
   EXPECT_TRUE(hear());
   EXPECT_FALSE(shard.Admit(before.certificate).has_value());
-  ASSERT_TRUE(Join(CreateToken("worker/w"), WorkerIdentity("w"), &after).ok());
+  const Machine after = Joined(CreateToken("worker/w"), WorkerIdentity("w"));
   EXPECT_TRUE(hear());
   EXPECT_TRUE(shard.Admit(before.certificate).has_value());
   EXPECT_FALSE(shard.Admit(after.certificate).has_value());
@@ -163,13 +174,10 @@ TEST_F(AdmissionTest, ShardsHearWhoseNamesAre) {
 // A stolen certificate must end with its time.
 TEST_F(AdmissionTest, AnOperatorsCertificateIsNotRenewedByACall) {
   Open();
-  const auto authority = LoadAuthority(folder());
-  ASSERT_TRUE(authority.ok());
   for (const std::vector<Identity>& identities :
        {std::vector{OperatorIdentity()}, std::vector{CoordinatorIdentity()},
         std::vector{WorkerIdentity("w"), OperatorIdentity()}}) {
-    Machine machine = NewMachine();
-    Certify(**authority, identities, &machine);
+    const Machine machine = Certified(identities);
     const absl::Status status =
         admission_->RenewCertificate(machine.certificate, machine.request).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
@@ -196,32 +204,25 @@ TEST_F(AdmissionTest, DoesWithoutAnOperatorsFolderWhereNoneCanBeMade) {
 
 TEST_F(AdmissionTest, AShardsIndexIsItsKeysAlone) {
   Open();
-  Machine before = NewMachine(), after = NewMachine();
-  ASSERT_TRUE(Join(CreateToken("shard/0"), ShardIdentity(0), &before).ok());
-  EXPECT_FALSE(admission_->Admit(before.certificate).has_value());
-  ASSERT_TRUE(Join(CreateToken("shard/0"), ShardIdentity(0), &after).ok());
+  const Machine before = Joined(CreateToken("shard/0"), ShardIdentity(0));
+  EXPECT_TRUE(Admits(before));
+  const Machine after = Joined(CreateToken("shard/0"), ShardIdentity(0));
   EXPECT_EQ(MustRefuse(before), Refusal::kWrongName);
-  EXPECT_FALSE(admission_->Admit(after.certificate).has_value());
+  EXPECT_TRUE(Admits(after));
 }
 
 TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
   Open();
-  const auto authority = LoadAuthority(folder());
-  ASSERT_TRUE(authority.ok());
-  Machine one = NewMachine(), other = NewMachine(), joined = NewMachine();
-  Certify(**authority, {WorkerIdentity("a"), WorkerIdentity("b")}, &one);
-  Certify(**authority, {WorkerIdentity("a")}, &other);
-  EXPECT_FALSE(admission_->Admit(one.certificate).has_value());
-  EXPECT_FALSE(admission_->Admit(other.certificate).has_value());
-  for (const Identity& identity : {OperatorIdentity(), CoordinatorIdentity()}) {
-    Machine own = NewMachine();
-    Certify(**authority, {identity}, &own);
-    EXPECT_FALSE(admission_->Admit(own.certificate).has_value());
-  }
+  const Machine one = Certified({WorkerIdentity("a"), WorkerIdentity("b")});
+  const Machine other = Certified({WorkerIdentity("a")});
+  EXPECT_TRUE(Admits(one));
+  EXPECT_TRUE(Admits(other));
+  for (const Identity& identity : {OperatorIdentity(), CoordinatorIdentity()})
+    EXPECT_TRUE(Admits(Certified({identity})));
   // Of several names, those that still belong to the key are renewed.
-  ASSERT_TRUE(Join(CreateToken("worker/a"), WorkerIdentity("a"), &joined).ok());
+  Joined(CreateToken("worker/a"), WorkerIdentity("a"));
   EXPECT_EQ(MustRefuse(other), Refusal::kWrongName);
-  EXPECT_FALSE(admission_->Admit(one.certificate).has_value());
+  EXPECT_TRUE(Admits(one));
   const auto renewed = admission_->RenewCertificate(one.certificate, one.request);
   ASSERT_TRUE(renewed.ok()) << renewed.status();
   EXPECT_THAT(ReadCertificate(*renewed)->identities, ElementsAre(WorkerIdentity("b")));
@@ -230,27 +231,25 @@ TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
 // The holder could be any of the named workers, and would come back as another.
 TEST_F(AdmissionTest, ACertificateOfSeveralIsRefusedWholeOnceOneIsExpelledAndThatIsSaidBefore) {
   Open();
-  const auto authority = LoadAuthority(folder());
-  ASSERT_TRUE(authority.ok());
-  Machine shared = NewMachine(), alone = NewMachine();
-  Certify(**authority, {WorkerIdentity("w0"), WorkerIdentity("w1"), WorkerIdentity("w2")}, &shared);
-  Certify(**authority, {WorkerIdentity("w1")}, &alone);
-  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
-  EXPECT_FALSE(admission_->Admit(alone.certificate).has_value());
+  const Machine shared =
+      Certified({WorkerIdentity("w0"), WorkerIdentity("w1"), WorkerIdentity("w2")});
+  const Machine alone = Certified({WorkerIdentity("w1")});
+  EXPECT_TRUE(Admits(shared));
+  EXPECT_TRUE(Admits(alone));
 
   const absl::Status warned = admission_->Expel("w0", false).status();
   EXPECT_EQ(warned.code(), absl::StatusCode::kFailedPrecondition) << warned;
   EXPECT_THAT(std::string(warned.message()), HasSubstr("w1, w2"));
   EXPECT_THAT(std::string(warned.message()), HasSubstr("--all-of-it"));
-  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value()) << "nothing has happened";
+  EXPECT_TRUE(Admits(shared)) << "nothing has happened";
 
   ASSERT_TRUE(admission_->Expel("w0", false, true).ok());
   EXPECT_EQ(MustRefuse(shared), Refusal::kExpelled);
-  EXPECT_FALSE(admission_->Admit(alone.certificate).has_value()) << "that is not the certificate";
+  EXPECT_TRUE(Admits(alone)) << "that is not the certificate";
   EXPECT_TRUE(admission_->Expel("w1", false).ok()) << "the shared one is refused already";
   ASSERT_TRUE(admission_->Expel("w1", true).ok());
   ASSERT_TRUE(admission_->Expel("w0", true).ok());
-  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
+  EXPECT_TRUE(Admits(shared));
 }
 
 // Presented certificates of one worker do not displace those of several workers.
@@ -299,15 +298,15 @@ TEST_F(AdmissionTest, ItsOwnCertificateKeepsItsHosts) {
 
 TEST_F(AdmissionTest, ExpellingRevokesWhatTheWorkerHasJoinedWith) {
   Open();
-  Machine worker = NewMachine(), again = NewMachine();
   const std::string token = CreateToken("worker/", 5);
-  ASSERT_TRUE(Join(token, WorkerIdentity("w"), &worker).ok());
+  Joined(token, WorkerIdentity("w"));
   const auto expulsion = admission_->Expel("w", false);
   ASSERT_TRUE(expulsion.ok()) << expulsion.status();
   ASSERT_EQ(expulsion->revoked.size(), 1u);
   EXPECT_EQ(expulsion->revoked.front().id, ParseToken(token)->id);
   EXPECT_EQ(expulsion->revoked.front().uses - expulsion->revoked.front().used, 4u);
   EXPECT_TRUE(expulsion->also_joined.empty());
+  Machine again = NewMachine();
   EXPECT_EQ(Join(token, WorkerIdentity("another"), &again).status().code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_FALSE(admission_->CheckWorker("w").ok());
@@ -317,15 +316,14 @@ TEST_F(AdmissionTest, ExpellingRevokesWhatTheWorkerHasJoinedWith) {
 // A machine with a token of several uses may have put an identity by.
 TEST_F(AdmissionTest, ExpellingTellsWhoElseTheTokensLetIn) {
   Open();
-  Machine worker = NewMachine(), spare = NewMachine(), other = NewMachine();
   const std::string token = CreateToken("worker/", 3);
-  ASSERT_TRUE(Join(token, WorkerIdentity("a"), &worker).ok());
-  ASSERT_TRUE(Join(token, WorkerIdentity("b"), &spare).ok());
-  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("c"), &other).ok());
+  Joined(token, WorkerIdentity("a"));
+  const Machine spare = Joined(token, WorkerIdentity("b"));
+  Joined("c");
   const auto first = admission_->Expel("a", false);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->also_joined, ElementsAre("b"));
-  EXPECT_FALSE(admission_->Admit(spare.certificate).has_value());
+  EXPECT_TRUE(Admits(spare));
   const auto second = admission_->Expel("b", false);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_TRUE(second->also_joined.empty()) << "a is out already";
@@ -370,9 +368,8 @@ TEST_F(AdmissionTest, AnAuthorityThatIsTrustedNoMoreSignsNothing) {
   const auto before = LoadAuthority(folder());
   const auto after = Authority::Make("the new one", absl::Now());
   ASSERT_TRUE(before.ok() && after.ok());
-  Machine worker = NewMachine();
   const std::string token = CreateToken("worker/");
-  ASSERT_TRUE(Join(token, WorkerIdentity("w"), &worker).ok());
+  Machine worker = Joined(token, WorkerIdentity("w"));
   // ca.key is forgotten.
   Write("ca.crt", (*after)->certificate());
   const absl::Status status =
@@ -407,10 +404,9 @@ TEST_F(AdmissionTest, StartsWhereTheOneBeforeEndedBetweenItsTwoFiles) {
   Write("ca.key", key);
   Open();
   EXPECT_EQ(ReadTextFile(folder() + "/ca.key").value(), key);
-  Machine worker = NewMachine();
-  EXPECT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &worker).ok());
+  const Machine worker = Joined("w");
   Open();
-  EXPECT_FALSE(admission_->Admit(worker.certificate).has_value());
+  EXPECT_TRUE(Admits(worker));
 }
 
 TEST_F(AdmissionTest, StartsAgainWithABookOfManyWorkers) {
@@ -429,12 +425,11 @@ TEST_F(AdmissionTest, StartsAgainWithABookOfManyWorkers) {
                         kSecretFile)
                   .ok());
   Open();
-  Machine one_more = NewMachine();
-  EXPECT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &one_more).ok());
+  const Machine one_more = Joined("w");
   EXPECT_EQ(std::filesystem::status(book_file()).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   Open();
-  EXPECT_FALSE(admission_->Admit(one_more.certificate).has_value());
+  EXPECT_TRUE(Admits(one_more));
   EXPECT_EQ(admission_->ListTokens()->tokens.size(), 2u);
 }
 

@@ -72,16 +72,17 @@ class CoordinatorServiceTest : public ::testing::Test {
     config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 1, .context = 8};
   }
 
-  absl::StatusOr<std::unique_ptr<CoordinatorService>> TryStart() {
-    return CoordinatorService::Start({.config = config_,
-                                      .address = "127.0.0.1:0",
-                                      .run_dir = run_dir(),
-                                      .state_dir = state_dir()});
+  CoordinatorServiceOptions Options() const {
+    return {.config = config_,
+            .address = "127.0.0.1:0",
+            .run_dir = run_dir(),
+            .state_dir = state_dir()};
   }
   // Restarts as after a crash, in which the earlier process ended without notice.
-  void Start() {
+  void Start() { Start(Options()); }
+  void Start(const CoordinatorServiceOptions& options) {
     service_.reset();
-    auto service = TryStart();
+    auto service = CoordinatorService::Start(options);
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     client_ = CoordinatorClient::Connect(service_->address(), kWait);
@@ -137,6 +138,22 @@ class CoordinatorServiceTest : public ::testing::Test {
     return status.value_or(RunStatus());
   }
 
+  // With a certificate of all the names.
+  std::unique_ptr<CoordinatorClient> ConnectAs(const std::vector<std::string>& names) {
+    std::vector<Identity> identities;
+    for (const std::string& name : names) identities.push_back(WorkerIdentity(name));
+    const auto authority = LoadAuthority(state_dir() + "/security");
+    EXPECT_TRUE(authority.ok()) << authority.status();
+    const auto made = MakeCredentials(**authority, identities, {}, {absl::Now(), absl::Hours(1)});
+    const std::string own = folder_.path() + "/workers/" + names[0];
+    EXPECT_TRUE(made.ok() && WriteCredentials(own, *made).ok());
+    return CoordinatorClient::Connect(service_->address(), kWait, own);
+  }
+  std::unique_ptr<CoordinatorClient> ConnectAsOperator() const {
+    return CoordinatorClient::Connect(service_->address(), kWait,
+                                      state_dir() + "/security/operator");
+  }
+
   std::string run_dir() const { return folder_.path() + "/run"; }
   std::string state_dir() const { return folder_.path() + "/state/coordinator"; }
   std::string metrics_path() const { return run_dir() + "/metrics.jsonl"; }
@@ -179,23 +196,6 @@ TEST_F(CoordinatorServiceTest, StartedAgainItGoesOnWithTheRun) {
   EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1"));
 }
 
-TEST_F(CoordinatorServiceTest, ToldToEndItLeavesTheRunToBeGoneOnWith) {
-  Start();
-  Begin();
-  const auto before = Report(0);
-  ASSERT_TRUE(before.ok()) << before.status();
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_TRUE(service_->Run(stop.get_token()).ok());
-  Start();
-  EXPECT_EQ(Status().phase, RunPhase::kTraining);
-  ASSERT_TRUE(KnowEpoch(1).ok());
-  const auto reply = Report(1);
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->run, before->run);
-  EXPECT_EQ(reply->instruction, Instruction::kContinue);
-}
-
 TEST_F(CoordinatorServiceTest, StartedAgainBeforeTheRunBeganItStillWaits) {
   Start();
   ASSERT_TRUE(client_->Register(Worker()).ok());
@@ -206,10 +206,7 @@ TEST_F(CoordinatorServiceTest, StartedAgainBeforeTheRunBeganItStillWaits) {
 }
 
 TEST_F(CoordinatorServiceTest, WithoutAFolderItKnowsNothingOfTheRunBefore) {
-  auto service = CoordinatorService::Start({.config = config_, .address = "127.0.0.1:0"});
-  ASSERT_TRUE(service.ok()) << service.status();
-  service_ = *std::move(service);
-  client_ = CoordinatorClient::Connect(service_->address(), kWait);
+  Start({.config = config_, .address = "127.0.0.1:0"});
   Begin();
   EXPECT_TRUE(Report(0).ok());
   EXPECT_FALSE(std::filesystem::exists(state_dir()));
@@ -241,7 +238,7 @@ TEST_F(CoordinatorServiceTest, AFolderOfAnotherConfigurationIsRefused) {
   Begin();
   service_.reset();
   config_.sync.rho = 0.5;
-  const absl::Status status = TryStart().status();
+  const absl::Status status = CoordinatorService::Start(Options()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), state_dir() +
                                   ": the coordinator's record is of a run with other "
@@ -250,7 +247,7 @@ TEST_F(CoordinatorServiceTest, AFolderOfAnotherConfigurationIsRefused) {
 
 TEST_F(CoordinatorServiceTest, AFolderIsOneCoordinatorsAtATime) {
   Start();
-  EXPECT_EQ(TryStart().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CoordinatorService::Start(Options()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(CoordinatorServiceTest, AnswersNobodyWhileItCannotWriteWhatItDecided) {
@@ -287,12 +284,9 @@ TEST_F(CoordinatorServiceTest, AStopThatItCannotWriteIsNone) {
 
 // The worker and the shard wait for an answer that says so.
 TEST_F(CoordinatorServiceTest, EndsWhenTheEndIsInAnswersThatWereSent) {
-  auto service = CoordinatorService::Start({.config = config_,
-                                            .address = "127.0.0.1:0",
-                                            .state_dir = state_dir(),
-                                            .exit_when_done = true});
-  ASSERT_TRUE(service.ok()) << service.status();
-  client_ = CoordinatorClient::Connect((*service)->address(), kWait);
+  CoordinatorServiceOptions options = Options();
+  options.exit_when_done = true;
+  Start(options);
   Begin();
   {
     const FullDisk full;
@@ -302,7 +296,7 @@ TEST_F(CoordinatorServiceTest, EndsWhenTheEndIsInAnswersThatWereSent) {
   }
   EXPECT_TRUE(KnowEpoch(1).ok());  // the shard alone has heard
   std::stop_source stop;
-  auto ended = std::async([&] { return (*service)->Run(stop.get_token()); });
+  auto ended = std::async([&] { return service_->Run(stop.get_token()); });
   EXPECT_EQ(ended.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
   EXPECT_EQ(Report(0)->instruction, Instruction::kStop);
   EXPECT_EQ(ended.wait_for(std::chrono::seconds(10)), std::future_status::ready);
@@ -310,7 +304,7 @@ TEST_F(CoordinatorServiceTest, EndsWhenTheEndIsInAnswersThatWereSent) {
 }
 
 // A node is drained because its disk is full.
-TEST_F(CoordinatorServiceTest, ToldToEndWhileItsDiskIsFullItLeavesTheRunToBeGoneOnWithToo) {
+TEST_F(CoordinatorServiceTest, ToldToEndWhileItsDiskIsFullItLeavesTheRunToBeGoneOnWith) {
   Start();
   Begin();
   std::stop_source stop;
@@ -345,12 +339,8 @@ TEST_F(CoordinatorServiceTest, LinesThatACrashKeptFromTheFileAreWrittenLater) {
   for (const uint32_t round : {0, 1, 2}) ASSERT_TRUE(Report(round).ok());
   service_.reset();
   // Round 1's line is torn, round 2's was never written.
-  const auto first = [&] {
-    std::ifstream in(metrics_path());
-    std::string line;
-    std::getline(in, line);
-    return line;
-  }();
+  std::string first;
+  std::getline(std::ifstream(metrics_path()), first);
   std::ofstream(metrics_path(), std::ios::trunc) << first << "\n{\"round\":1,\"st";
   Start();
   EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1", "{\"round\":2"));
@@ -371,15 +361,8 @@ TEST_F(CoordinatorServiceTest, AFileThatIsAheadOfTheRecordIsNotWrittenTwice) {
 TEST_F(CoordinatorServiceTest, WhoSharesAnExpelledWorkersCertificateIsNobodyElseEither) {
   config_.security.mode = "on";
   Start();
-  const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
-  const auto authority = LoadAuthority(security);
-  ASSERT_TRUE(authority.ok()) << authority.status();
-  const auto made = MakeCredentials(**authority, {WorkerIdentity("w0"), WorkerIdentity("w1")}, {},
-                                    {absl::Now(), absl::Hours(1)});
-  ASSERT_TRUE(made.ok() && WriteCredentials(own, *made).ok());
-  const auto workers = CoordinatorClient::Connect(service_->address(), kWait, own);
-  const auto as_operator =
-      CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
+  const auto workers = ConnectAs({"w0", "w1"});
+  const auto as_operator = ConnectAsOperator();
   RegisterWorker request = Worker();
   request.name = "w0";
   ASSERT_TRUE(workers->Register(request).ok());
@@ -487,31 +470,24 @@ TEST_F(CoordinatorServiceTest, AHugeModelCostsNoMemory) {
 TEST_F(CoordinatorServiceTest, TellsTheRunToWhoHasItsAddressAlone) {
   config_.security.folder = run_dir() + "/secrets";
   config_.train.warmup_steps = 1;
-  Start();
-  auto run = client_->GetRun();
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_FALSE(run->manifest.has_value());
-  auto config = ParseConfig(run->configuration, "told");
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->security.folder, "");
-  config->security.folder = config_.security.folder;
-  EXPECT_EQ(*config, config_);
-  ASSERT_TRUE(client_->Register(Worker()).ok());
-  run = client_->GetRun();
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->manifest, Worker().manifest);
-}
-
-TEST_F(CoordinatorServiceTest, TellsARunWhoseModelItsFirstWorkerIsToBring) {
-  config_.model.kind = "external";
-  Start();
-  auto run = client_->GetRun();
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_FALSE(run->manifest.has_value());
-  ASSERT_TRUE(client_->Register(Worker()).ok());
-  run = client_->GetRun();
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->manifest, Worker().manifest);
+  for (const char* const model : {"gpt", "external"}) {  // which its first worker brings
+    config_.model.kind = model;
+    service_.reset();
+    std::filesystem::remove_all(state_dir());
+    Start();
+    auto run = client_->GetRun();
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_FALSE(run->manifest.has_value());
+    auto config = ParseConfig(run->configuration, "told");
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->security.folder, "");
+    config->security.folder = config_.security.folder;
+    EXPECT_EQ(*config, config_);
+    ASSERT_TRUE(client_->Register(Worker()).ok());
+    run = client_->GetRun();
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->manifest, Worker().manifest);
+  }
 }
 
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {
@@ -521,21 +497,13 @@ TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) 
   // A manifest that takes long to read, between admission and registration.
   config_.model.layers = (kManifestTensorsMax - 4) / kGptBlockTensors;
   Start();
-  const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
-  const auto authority = LoadAuthority(security);
-  ASSERT_TRUE(authority.ok()) << authority.status();
   std::map<std::string, std::unique_ptr<CoordinatorClient>> workers;
   for (int i = -1; i < kTimes; ++i) {
     const std::string name = i < 0 ? "first" : absl::StrCat("w", i);
-    const std::string folder = absl::StrCat(own, "/", name);
-    const auto made =
-        MakeCredentials(**authority, {WorkerIdentity(name)}, {}, {absl::Now(), absl::Hours(1)});
-    ASSERT_TRUE(made.ok() && WriteCredentials(folder, *made).ok());
-    workers[name] = CoordinatorClient::Connect(service_->address(), kWait, folder);
+    workers[name] = ConnectAs({name});
     ASSERT_TRUE(workers[name]->GetStatus(0).ok()) << "connected";
   }
-  const auto as_operator =
-      CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
+  const auto as_operator = ConnectAsOperator();
   const RegisterWorker request = Worker();
   const auto registers = [&](const std::string& name) {
     RegisterWorker mine = request;

@@ -1,8 +1,6 @@
 // A shard's data plane over real sockets; the workers are this test.
-#include <condition_variable>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
-#include "server/store/wrapped_file_system.h"
 #include "tests/support/sim_file_system.h"
+#include "tests/unit/service/held_file_system.h"
 #include "tests/unit/service/shard_worker.h"
 
 namespace longwave {
@@ -35,53 +33,6 @@ Layout FourSegments(const RunConfig& config) {
   EXPECT_TRUE(layout.ok()) << layout.status();
   return *std::move(layout);
 }
-
-// A disk that may stop answering.
-class HangingFiles final : public WrappedFileSystem {
- public:
-  using WrappedFileSystem::WrappedFileSystem;
-
-  void SetHangs(bool hangs) {
-    const std::lock_guard lock(mutex_);
-    hangs_ = hangs;
-    changed_.notify_all();
-  }
-  void AwaitHanging() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waits_; });
-  }
-
- private:
-  class File final : public WritableFile {
-   public:
-    File(std::unique_ptr<WritableFile> file, HangingFiles* disk)
-        : file_(std::move(file)), disk_(disk) {}
-    absl::Status Append(BytePieces pieces) override { return file_->Append(pieces); }
-    absl::Status Sync() override {
-      disk_->Wait();
-      return file_->Sync();
-    }
-
-   private:
-    const std::unique_ptr<WritableFile> file_;
-    HangingFiles* const disk_;
-  };
-  std::unique_ptr<WritableFile> Wrap(const std::string&,
-                                     std::unique_ptr<WritableFile> file) override {
-    return std::make_unique<File>(std::move(file), this);
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    waits_ = hangs_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !hangs_; });
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool hangs_ = false;
-  bool waits_ = false;
-};
 
 class DataPlaneTest : public ::testing::Test {
  protected:
@@ -166,7 +117,7 @@ class DataPlaneTest : public ::testing::Test {
   const RunConfig config_;
   const Layout layout_;
   SimFileSystem files_{1};  // the serving thread's, once it serves
-  HangingFiles disk_{&files_};
+  HeldFileSystem disk_{&files_};
   bool disk_is_full_ = false;
   uint32_t snapshot_rounds_ = 1'000;
   absl::Duration ask_patience_ = absl::Seconds(60);
@@ -190,22 +141,6 @@ TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
   EXPECT_EQ(plane_->status().segments.at(0).open_round, 1u);
 }
 
-TEST_F(DataPlaneTest, MergedUpdateGoesToEveryMember) {
-  Begin({{0, "a", 0}, {1, "b", 0}});
-  const auto other = NewDealer();
-  Hello(*other, 1, 0);
-  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
-  EXPECT_EQ(plane_->status().segments.at(0).waiting_for, std::vector<uint32_t>{1});
-  ASSERT_TRUE(other->Send(Header<PushFrame>(kRun, 1), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(*other)), Outcome::kAccepted);
-  const Frame here = MustReceive(*dealer_);
-  const Frame there = MustReceive(*other);
-  EXPECT_EQ(here.header.kind(), FrameKind::kMerged);
-  EXPECT_EQ(std::get<MergedFrame>(here.header).weight, 200u);
-  EXPECT_EQ(here.header, there.header);
-}
-
 TEST_F(DataPlaneTest, AMemberThatLeavesIsNotWaitedFor) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
@@ -215,20 +150,8 @@ TEST_F(DataPlaneTest, AMemberThatLeavesIsNotWaitedFor) {
   EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kMerged);
 }
 
-TEST_F(DataPlaneTest, AnswersFollowAWorkerToItsNewConnection) {
-  Begin({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
-  dealer_ = NewDealer();
-  Hello(*dealer_, 0, 0);
-  ASSERT_TRUE(dealer_->Send(Header<PullFrame>(kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kMerged);
-}
-
-TEST_F(DataPlaneTest, HelloIsAcceptedFromMembersOfThisRunAlone) {
-  Begin({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 0), Buffer()).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
+TEST_F(DataPlaneTest, HelloOfAnotherRunOrAStrangerIsRejectedAndCountedInTheSumAlone) {
+  BeginUngreeted({{0, "a", 0}});
   ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun + 1, 0), Buffer()).ok());
   Frame answer = MustReceive(*dealer_);
   EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
@@ -238,20 +161,9 @@ TEST_F(DataPlaneTest, HelloIsAcceptedFromMembersOfThisRunAlone) {
   answer = MustReceive(*dealer_);
   EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
   EXPECT_EQ(Text(answer.payload), "worker 7 is not a member of epoch 1");
-}
-
-TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
-  Begin({{3, "a", 0}});
-  HelloFrame hello = Header<HelloFrame>(kRun, 3);
-  hello.frames_sent = 3;  // of which Begin's hello has come
-  hello.bytes_per_second_max = 1'000'000;
-  ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
-  WelcomeFrame wanted = Header<WelcomeFrame>(kRun, 3);
-  wanted.frames_sent = 3;
-  wanted.frames_missing = 2;
-  wanted.shard_frames_sent = 1;
-  wanted.incarnation = kIncarnation;  // a worker learns by it that the shard began anew
-  EXPECT_EQ(MustReceive(*dealer_).header, wanted);
+  EXPECT_EQ(plane_->status().traffic.received[FrameKind::kHello].frames, 2u);
+  ASSERT_EQ(plane_->status().workers.size(), 1u);
+  EXPECT_EQ(plane_->status().workers.at(0), (WorkerLinkReport{.worker = 0}));
 }
 
 // Useless frames, perhaps a stranger's, do not fill the disk with log lines.
@@ -270,47 +182,6 @@ TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   EXPECT_EQ(lines, 4u) << log;
   EXPECT_THAT(log, ::testing::HasSubstr("rejected push of worker 0, round 0, segment 9: wanted"));
   EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 0, round 0, segment 9: wanted"));
-}
-
-// The worker does not know yet that the shard was restarted.
-TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
-  BeginUngreeted({{0, "a", 0}, {1, "b", 0}});
-  const auto other = NewDealer();
-  Hello(*other, 1, 0);
-  const PushFrame push = Header<PushFrame>(kRun, 0);
-  ASSERT_TRUE(dealer_->Send(push, ZeroPayload(config_, layout_)).ok());
-  RequestFrame wanted = Header<RequestFrame>(kRun, 0);
-  wanted.segment = kNoSegment;
-  EXPECT_EQ(MustReceive(*dealer_).header, wanted);
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted) << "answers do not wait";
-  // A byte a second: whatever waited for the hello waits on.
-  Hello(*dealer_, 0, 1);
-  Push(*other, 1, 0);
-  ExpectMerged(*other, 0);
-  EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 1u);
-  Push(*dealer_, 0, 1);  // no further request for a hello
-}
-
-TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
-  BeginUngreeted({{0, "a", 0}});
-  const absl::Time begin = MonotonicNow();
-  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
-  ExpectMerged(*dealer_, 0);
-  EXPECT_GE(MonotonicNow() - begin, MemberLinks::kHelloPatience);
-  // The shard asks for a hello again, and serves the request at once.
-  ASSERT_TRUE(dealer_->Send(Header<PullFrame>(kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kRequest);
-  ExpectMerged(*dealer_, 0);
-}
-
-TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
-  Begin({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), Buffer(std::vector<std::byte>(7))).ok());
-  const Frame answer = MustReceive(*dealer_);
-  EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
-  EXPECT_FALSE(answer.payload.empty());
 }
 
 TEST_F(DataPlaneTest, ASegmentIsAnsweredAndMergedByItsOwnConnection) {
@@ -338,35 +209,10 @@ TEST_F(DataPlaneTest, APushToASegmentOfNobodyIsRejectedWhereItCameFrom) {
   for (const uint32_t segment : {4u, 0xffffffffu}) {
     header.segment = segment;
     ASSERT_TRUE(dealer_->Send(header, ZeroPayload(config_, layout_)).ok());
-    EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kRejected);
+    const Frame answer = MustReceive(*dealer_);
+    EXPECT_EQ(OutcomeOf(answer), Outcome::kRejected);
+    EXPECT_FALSE(answer.payload.empty()) << "it says why";
   }
-}
-
-// At a byte a second the answer to the hello alone takes a minute to pay for. Later frames wait
-// until the limit is lifted, whatever the speed of this machine.
-TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
-  Begin({{0, "a", 0}, {1, "b", 0}});
-  const auto other = NewDealer();
-  Hello(*dealer_, 0, 1);
-  Hello(*other, 1, 0);
-  for (uint32_t segment = 0; segment < 4; ++segment) {
-    Push(*dealer_, 0, segment);  // the answer does not wait
-    Push(*other, 1, segment);
-    ExpectMerged(*other, segment);
-  }
-  const std::vector<WorkerLinkReport> workers = plane_->status().workers;
-  EXPECT_EQ(workers.at(0).bytes_per_second, 1u);
-  EXPECT_EQ(workers.at(0).frames_waiting, 4u);
-  EXPECT_EQ(workers.at(0).bytes_waiting,
-            4 * FrameWireBytes(ZeroPayload(config_, layout_).size(), Encryption::kNone));
-  EXPECT_EQ(workers.at(1).bytes_per_second, 0u);
-  EXPECT_EQ(workers.at(1).frames_waiting, 0u);
-
-  HelloFrame lift = Header<HelloFrame>(kRun, 0);
-  ASSERT_TRUE(dealer_->Send(lift, Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind(), FrameKind::kAnswer);
-  for (uint32_t segment = 0; segment < 4; ++segment) ExpectMerged(*dealer_, segment);
-  EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 0u);
 }
 
 class SecuredDataPlaneTest : public DataPlaneTest {
@@ -417,23 +263,6 @@ TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes
   EXPECT_EQ(plane_->status().state.pushes_accepted, 4 * kRounds);
 }
 
-TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
-  Begin({{0, "a", 0}, {1, "b", 0}});
-  const auto other = NewDealer();
-  Hello(*other, 1, 0);
-  Hello(*dealer_, 0, 1);
-  Push(*dealer_, 0, 0);
-  Push(*other, 1, 0);
-  ExpectMerged(*other, 0);
-  plane_->SetMembership({.epoch = 2, .members = {{1, "b", 0}}});
-  ASSERT_EQ(plane_->status().workers.size(), 1u);
-  EXPECT_EQ(plane_->status().workers.at(0).worker, 1u);
-  // The worker comes back without a limit until its hello states one.
-  plane_->SetMembership({.epoch = 3, .members = {{0, "a", 0}, {1, "b", 0}}});
-  const WorkerLinkReport back = plane_->status().workers.at(0);
-  EXPECT_EQ(back, (WorkerLinkReport{.worker = 0}));
-}
-
 TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto second = NewDealer();
@@ -465,15 +294,6 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
   EXPECT_EQ(workers.at(1).traffic.received[FrameKind::kPull].frames, 1u);
   EXPECT_EQ(workers.at(1).traffic.sent[FrameKind::kMerged].frames, 5u);
   EXPECT_EQ(plane_->status().state.bytes_sent, plane_->status().traffic.sent.Total().bytes);
-}
-
-TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
-  BeginUngreeted({{0, "a", 0}});
-  ASSERT_TRUE(dealer_->Send(Header<HelloFrame>(kRun, 5), Buffer()).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kRejected);
-  EXPECT_EQ(plane_->status().traffic.received[FrameKind::kHello].frames, 1u);
-  ASSERT_EQ(plane_->status().workers.size(), 1u);
-  EXPECT_EQ(plane_->status().workers.at(0), (WorkerLinkReport{.worker = 0}));
 }
 
 TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
@@ -511,24 +331,6 @@ TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
     EXPECT_EQ(name.round, merged++);
   }
   EXPECT_EQ(merged, 3u);
-}
-
-TEST_F(DataPlaneTest, WithAFolderAllIsDurableThatIsAnswered) {
-  Begin({{0, "a", 0}}, Folder());
-  for (uint32_t round = 0; round < 5; ++round) {
-    Push(*dealer_, 0, 1, round);
-    ExpectMerged(*dealer_, 1, round);
-  }
-  plane_->Stop();
-  ASSERT_TRUE(serving_.get().ok());
-  plane_ = nullptr;
-  files_.Restart(SimFileSystem::Stop::kPower);
-  auto store = Folder()();
-  ASSERT_TRUE(store.ok()) << store.status();
-  for (uint32_t round = 0; round < 5; ++round) {
-    EXPECT_TRUE((*store)->log().ReadMerged(1, round).ok()) << round;
-  }
-  serving_ = std::async(std::launch::deferred, [] { return absl::OkStatus(); });
 }
 
 TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
@@ -580,9 +382,9 @@ class DataPlaneOfAHangingDisk : public DataPlaneTest {
 TEST_F(DataPlaneOfAHangingDisk, ReportsTroubleAndIsNotSilent) {
   Begin({{0, "a", 0}}, Folder());
   EXPECT_EQ(plane_->Report(1).trouble, "");
-  disk_.SetHangs(true);
+  disk_.Hold(true);
   ASSERT_TRUE(dealer_->Send(Header<PushFrame>(kRun, 0), ZeroPayload(config_, layout_)).ok());
-  disk_.AwaitHanging();
+  disk_.AwaitHeld();
   const absl::Time began = absl::Now();
   ShardHeartbeat report = plane_->Report(7);
   EXPECT_EQ(report.trouble, "") << "a slow write is none";
@@ -593,7 +395,7 @@ TEST_F(DataPlaneOfAHangingDisk, ReportsTroubleAndIsNotSilent) {
     report = plane_->Report(7);
   EXPECT_THAT(report.trouble, ::testing::HasSubstr("does its disk answer?"));
   EXPECT_GE(absl::Now() - began, ShardDataPlane::kBusyMax);
-  disk_.SetHangs(false);
+  disk_.Hold(false);
   EXPECT_EQ(OutcomeOf(MustReceive(*dealer_)), Outcome::kAccepted);
   // The answer may have been on its way before the newest report was made.
   while (!plane_->Report(7).trouble.empty() && absl::Now() < began + absl::Seconds(120)) {

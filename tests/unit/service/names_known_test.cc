@@ -12,21 +12,6 @@ CertificateInfo Naming(const std::vector<Identity>& identities) {
   return info;
 }
 
-TEST(NamesKnown, RefusesWhoIsOnIt) {
-  NamesKnown names;
-  EXPECT_EQ(names.version(), 0u);
-  EXPECT_FALSE(names.Admit(Naming({WorkerIdentity("a")})).has_value());
-  names.Set({5, {"a", "b"}, {}});
-  EXPECT_EQ(names.version(), 5u);
-  const auto refusal = names.Admit(Naming({WorkerIdentity("a")}));
-  ASSERT_TRUE(refusal.has_value());
-  EXPECT_EQ(refusal->reason, Refusal::kExpelled);
-  EXPECT_EQ(refusal->status.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_FALSE(names.Admit(Naming({WorkerIdentity("c")})).has_value());
-  names.Set({6, {"b"}, {}});
-  EXPECT_FALSE(names.Admit(Naming({WorkerIdentity("a")})).has_value()) << "it may again";
-}
-
 TEST(NamesKnown, RefusesACertificateWholeThatNamesAnExpelledWorker) {
   NamesKnown names;
   names.Set({5, {"a", "b"}, {}});

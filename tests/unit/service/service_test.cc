@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
@@ -82,13 +81,15 @@ class ServiceTest : public ::testing::Test {
     client_ = CoordinatorClient::Connect(coordinator_->address(), kWait);
   }
 
+  absl::StatusOr<std::unique_ptr<ShardService>> NewShard(const RunConfig& config) const {
+    return ShardService::Start({.config = config,
+                                .coordinator = coordinator_->address(),
+                                .data_endpoint = "tcp://127.0.0.1:0",
+                                .control_address = "127.0.0.1:0",
+                                .state_dir = state_dir_});
+  }
   void StartShard() {
-    auto shard = ShardService::Start({.config = config_,
-                                      .shard = 0,
-                                      .coordinator = coordinator_->address(),
-                                      .data_endpoint = "tcp://127.0.0.1:0",
-                                      .control_address = "127.0.0.1:0",
-                                      .state_dir = state_dir_});
+    auto shard = NewShard(config_);
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);
     std::promise<void> ready;
@@ -139,6 +140,21 @@ class ServiceTest : public ::testing::Test {
     return reply;
   }
 
+  // A connection of the worker to the shard, as at a run's beginning.
+  std::unique_ptr<Dealer> Greet(uint64_t run) {
+    auto dealer = Dealer::Connect(shard_->data_endpoint());
+    EXPECT_TRUE(dealer.ok()) << dealer.status();
+    SayHello(**dealer, run, heartbeat_.worker);
+    return *std::move(dealer);
+  }
+  // The push of round 0, and what is said to it.
+  Outcome Push(Dealer& dealer, uint64_t run, uint32_t segment = 0) {
+    PushFrame header = Header<PushFrame>(run, heartbeat_.worker);
+    header.segment = segment;
+    EXPECT_TRUE(dealer.Send(header, ZeroPayload(config_, layout_, segment)).ok());
+    return OutcomeOf(MustReceive(dealer));
+  }
+
   // Reports the one round and the sealing round, and sees both services end.
   void EndRun() {
     heartbeat_.state.phase = WorkerPhase::kDone;
@@ -180,15 +196,9 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
   ASSERT_EQ(joined.shards.size(), 1u);
   EXPECT_EQ(joined.shards[0].data_endpoint, shard_->data_endpoint());
 
-  auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
-  ASSERT_TRUE(dealer.ok());
-  SayHello(**dealer, joined.run, heartbeat_.worker);
-  ASSERT_TRUE(
-      (*dealer)
-          ->Send(Header<PushFrame>(joined.run, heartbeat_.worker), ZeroPayload(config_, layout_))
-          .ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.kind(), FrameKind::kMerged);
+  const auto dealer = Greet(joined.run);
+  EXPECT_EQ(Push(*dealer, joined.run), Outcome::kAccepted);
+  EXPECT_EQ(MustReceive(*dealer).header.kind(), FrameKind::kMerged);
   const auto report = ShardClient::Connect(joined.shards[0].control_endpoint, kWait)->GetStatus();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->state.segments_closed, 1u);
@@ -211,13 +221,9 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   StartShard();
   const WorkerHeartbeatReply joined = JoinAsWorker();
   ASSERT_EQ(joined.shards.size(), 1u);
-  const PushFrame push = Header<PushFrame>(joined.run, heartbeat_.worker);
-  auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
-  ASSERT_TRUE(dealer.ok());
-  SayHello(**dealer, joined.run, heartbeat_.worker);
-  ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kAccepted);
-  const FrameHeader merged = MustReceive(**dealer).header;
+  auto dealer = Greet(joined.run);
+  EXPECT_EQ(Push(*dealer, joined.run), Outcome::kAccepted);
+  const FrameHeader merged = MustReceive(*dealer).header;
 
   StopShard();
   StartShard();
@@ -226,12 +232,9 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
            reply.shards[0].data_endpoint == shard_->data_endpoint();
   });
   heartbeat_.known_epoch = moved.membership->epoch;
-  dealer = Dealer::Connect(shard_->data_endpoint());
-  ASSERT_TRUE(dealer.ok());
-  SayHello(**dealer, joined.run, heartbeat_.worker);
-  ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(OutcomeOf(MustReceive(**dealer)), Outcome::kDuplicate);
-  EXPECT_EQ(MustReceive(**dealer).header, merged) << "as it was told before, to the bit";
+  dealer = Greet(joined.run);
+  EXPECT_EQ(Push(*dealer, joined.run), Outcome::kDuplicate);
+  EXPECT_EQ(MustReceive(*dealer).header, merged) << "as it was told before, to the bit";
   EndRun();
 }
 
@@ -262,12 +265,7 @@ TEST_F(ServiceTest, AFolderThatAnotherProcessHasIsRefusedAtOnce) {
   StartCoordinator(/*exit_when_done=*/false);
   StartShard();
   JoinAsWorker();
-  const auto second = ShardService::Start({.config = config_,
-                                           .shard = 0,
-                                           .coordinator = coordinator_->address(),
-                                           .data_endpoint = "tcp://127.0.0.1:0",
-                                           .control_address = "127.0.0.1:0",
-                                           .state_dir = state_dir_});
+  const auto second = NewShard(config_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
 }
 
@@ -290,20 +288,12 @@ TEST_F(SmallShardTest, AnswersBusyUntilTheOldestSegmentIsClosedAndTheRunEnds) {
   const WorkerHeartbeatReply joined = JoinAsWorker();
   ASSERT_EQ(joined.shards.size(), 1u);
   ASSERT_EQ(layout_.segments().size(), 2u);
-  auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
-  ASSERT_TRUE(dealer.ok());
-  SayHello(**dealer, joined.run, heartbeat_.worker);
-  const auto push = [&](uint32_t segment) {
-    PushFrame header = Header<PushFrame>(joined.run, heartbeat_.worker);
-    header.segment = segment;
-    EXPECT_TRUE((*dealer)->Send(header, ZeroPayload(config_, layout_, segment)).ok());
-    return OutcomeOf(MustReceive(**dealer));
-  };
-  EXPECT_EQ(push(1), Outcome::kBusy);
-  EXPECT_EQ(push(0), Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.segment(), 0u);
-  EXPECT_EQ(push(1), Outcome::kAccepted);
-  EXPECT_EQ(MustReceive(**dealer).header.segment(), 1u);
+  const auto dealer = Greet(joined.run);
+  EXPECT_EQ(Push(*dealer, joined.run, 1), Outcome::kBusy);
+  for (const uint32_t segment : {0, 1}) {
+    EXPECT_EQ(Push(*dealer, joined.run, segment), Outcome::kAccepted);
+    EXPECT_EQ(MustReceive(*dealer).header.segment(), segment);
+  }
   const auto report = ShardClient::Connect(joined.shards[0].control_endpoint, kWait)->GetStatus();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->state.pushes_busy, 1u);
@@ -345,11 +335,7 @@ TEST_F(ServiceTest, AShardOfAnotherConfigurationSaysWhatDiffers) {
   StartCoordinator(/*exit_when_done=*/false);
   RunConfig config = config_;
   config.sync.rho = 0.5;
-  auto shard = ShardService::Start({.config = config,
-                                    .shard = 0,
-                                    .coordinator = coordinator_->address(),
-                                    .data_endpoint = "tcp://127.0.0.1:0",
-                                    .control_address = "127.0.0.1:0"});
+  auto shard = NewShard(config);
   ASSERT_TRUE(shard.ok()) << shard.status();
   const absl::Status ended =
       (*shard)->Run(stop_.get_token(), [] { ADD_FAILURE() << "it is not ready"; });
@@ -366,11 +352,7 @@ TEST_F(ServiceTest, AShardWhosePlaceALiveOneHasWaitsForItAndThenSaysWhy) {
   const absl::Time deadline = absl::Now() + kWait;
   absl::Status ended;
   do {
-    auto second = ShardService::Start({.config = config,
-                                       .shard = 0,
-                                       .coordinator = coordinator_->address(),
-                                       .data_endpoint = "tcp://127.0.0.1:0",
-                                       .control_address = "127.0.0.1:0"});
+    auto second = NewShard(config);
     ASSERT_TRUE(second.ok()) << second.status();
     ended = (*second)->Run(stop_.get_token(), [] { ADD_FAILURE() << "it is not ready"; });
   } while (absl::StrContains(ended.message(), "no answer from") && absl::Now() < deadline);

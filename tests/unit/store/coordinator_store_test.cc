@@ -219,11 +219,6 @@ TEST_F(CoordinatorStoreTest, KeepsTheHashesOfTheLatestRoundsOnly) {
   EXPECT_TRUE(record == kept);
 }
 
-TEST_F(CoordinatorStoreTest, AFolderIsOneProcesssAtATime) {
-  const absl::Status status = CoordinatorStore::Open(&files_, kFolder, {}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-}
-
 // In which the record was a database.
 TEST_F(CoordinatorStoreTest, AFolderOfAnOlderVersionIsRefusedWithWhatToDo) {
   ASSERT_TRUE(files_.Create("state/coordinator.db").ok());

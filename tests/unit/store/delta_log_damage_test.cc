@@ -95,44 +95,46 @@ TEST(DeltaLogDamage, EveryTruncationOfTheLastFileIsCutAndOfOthersRefused) {
   }
 }
 
-TEST(DeltaLogDamage, ATornGroupIsCutAtItsFirstHole) {
+class DeltaLogOfOneFile : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(disk_.Open().ok()); }
+
+  SimFileSystem files_{1};
+  LogOnDisk disk_{&files_, 1 << 20};
+};
+
+TEST_F(DeltaLogOfOneFile, ATornGroupIsCutAtItsFirstHole) {
   // Three records in one sync that never came back: the first is damaged, the others are whole.
-  SimFileSystem files(1);
-  LogOnDisk disk(&files, 1 << 20);
-  ASSERT_TRUE(disk.Open().ok());
-  for (uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(disk.log().Append(TestRecord(i)).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  const uint64_t group = disk.log().file_bytes();
-  for (uint32_t i = 4; i < 7; ++i) ASSERT_TRUE(disk.log().Append(TestRecord(i)).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  disk.Close();
-  files.Corrupt("disk/log/00000001.lwlog", group + 40, std::byte{1});
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.Records().value(), ExpectedRecords(4));
-  EXPECT_THAT(disk.log().recovery().cut, HasSubstr("offset " + std::to_string(group)));
+  for (uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(disk_.log().Append(TestRecord(i)).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  const uint64_t group = disk_.log().file_bytes();
+  for (uint32_t i = 4; i < 7; ++i) ASSERT_TRUE(disk_.log().Append(TestRecord(i)).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  disk_.Close();
+  files_.Corrupt("disk/log/00000001.lwlog", group + 40, std::byte{1});
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.Records().value(), ExpectedRecords(4));
+  EXPECT_THAT(disk_.log().recovery().cut, HasSubstr("offset " + std::to_string(group)));
 }
 
-TEST(DeltaLogDamage, AHoleBeforeASyncedRecordIsLossWithFileAndOffset) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files, 1 << 20);
-  ASSERT_TRUE(disk.Open().ok());
-  ASSERT_TRUE(disk.log().Append(TestRecord(0)).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  const uint64_t second = disk.log().file_bytes();
+TEST_F(DeltaLogOfOneFile, AHoleBeforeASyncedRecordIsLossWithFileAndOffset) {
+  ASSERT_TRUE(disk_.log().Append(TestRecord(0)).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  const uint64_t second = disk_.log().file_bytes();
   for (uint32_t i = 1; i < 3; ++i) {
-    ASSERT_TRUE(disk.log().Append(TestRecord(i)).ok());
-    ASSERT_TRUE(disk.log().Sync().ok());
+    ASSERT_TRUE(disk_.log().Append(TestRecord(i)).ok());
+    ASSERT_TRUE(disk_.log().Sync().ok());
   }
-  disk.Close();
-  files.Corrupt("disk/log/00000001.lwlog", second + 50, std::byte{0x80});
-  const absl::Status status = disk.Open();
+  disk_.Close();
+  files_.Corrupt("disk/log/00000001.lwlog", second + 50, std::byte{0x80});
+  const absl::Status status = disk_.Open();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(status.message(), HasSubstr("disk/log/00000001.lwlog, offset " +
                                           std::to_string(second) + ": record 2: CRC32C"));
   EXPECT_THAT(status.message(), HasSubstr("had been synced"));
 }
 
-TEST(DeltaLogDamage, APayloadThatLooksLikeARecordProvesNothing) {
+TEST_F(DeltaLogOfOneFile, APayloadThatLooksLikeARecordProvesNothing) {
   // A worker's payload holds a whole record of a far later time, right but for the file's salt, and
   // the push that it came in is torn. Without the salt the log would take this for the loss of a
   // synced record.
@@ -142,17 +144,14 @@ TEST(DeltaLogDamage, APayloadThatLooksLikeARecordProvesNothing) {
   std::vector<std::byte> payload(forged.begin(), forged.end());
   payload.insert(payload.end(), body->front.begin(), body->front.end());
   payload.resize(AlignedUp(payload.size()));
-  SimFileSystem files(1);
-  LogOnDisk disk(&files, 1 << 20);
-  ASSERT_TRUE(disk.Open().ok());
-  const uint64_t start = disk.log().file_bytes();
+  const uint64_t start = disk_.log().file_bytes();
   const PushFrame header = TestPushFrame(1, 1, 1, payload);
-  ASSERT_TRUE(disk.log().Append(PushRecord{header, Buffer(payload)}).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  disk.Close();
-  files.Corrupt("disk/log/00000001.lwlog", start + 40, std::byte{1});
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().next_sequence, 1u);
+  ASSERT_TRUE(disk_.log().Append(PushRecord{header, Buffer(payload)}).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  disk_.Close();
+  files_.Corrupt("disk/log/00000001.lwlog", start + 40, std::byte{1});
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.log().recovery().next_sequence, 1u);
 }
 
 TEST(DeltaLogDamage, AMissingFileIsNamed) {
@@ -175,15 +174,12 @@ TEST(DeltaLogDamage, FilesInEachOthersPlaceAreRefused) {
   EXPECT_THAT(status.message(), HasSubstr("got the header of file 2"));
 }
 
-TEST(DeltaLogDamage, DamageAfterTheStartIsSeenByReaders) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files, 1 << 20);
-  ASSERT_TRUE(disk.Open().ok());
-  ASSERT_TRUE(disk.log().Append(TestMerged(1, 2, 50)).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  files.Corrupt("disk/log/00000001.lwlog", disk.log().file_bytes() - 10, std::byte{1});
-  EXPECT_TRUE(absl::IsDataLoss(disk.log().ReadMerged(2, 1).status()));
-  EXPECT_TRUE(absl::IsDataLoss(disk.Records().status()));
+TEST_F(DeltaLogOfOneFile, DamageAfterTheStartIsSeenByReaders) {
+  ASSERT_TRUE(disk_.log().Append(TestMerged(1, 2, 50)).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  files_.Corrupt("disk/log/00000001.lwlog", disk_.log().file_bytes() - 10, std::byte{1});
+  EXPECT_TRUE(absl::IsDataLoss(disk_.log().ReadMerged(2, 1).status()));
+  EXPECT_TRUE(absl::IsDataLoss(disk_.Records().status()));
 }
 
 }  // namespace

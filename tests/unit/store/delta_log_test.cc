@@ -11,22 +11,27 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(DeltaLog, GivesBackWhatWasSynced) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().next_sequence, 1u);
-  absl::Status status;
-  ASSERT_EQ(AppendGroups(disk.log(), 0, 40, &status), 40u) << status;
-  EXPECT_EQ(disk.log().next_sequence(), 41u);
-  EXPECT_EQ(disk.log().durable_sequence(), 41u);
-  EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
+class OpenDeltaLog : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(disk_.Open().ok()); }
 
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().recovery().next_sequence, 41u);
-  EXPECT_EQ(disk.log().recovery().cut, "");
-  EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
-  EXPECT_GT(files.List("disk/log").value().size(), 3u) << "the test wants several files";
+  SimFileSystem files_{1};
+  LogOnDisk disk_{&files_};
+};
+
+TEST_F(OpenDeltaLog, GivesBackWhatWasSynced) {
+  EXPECT_EQ(disk_.log().recovery().next_sequence, 1u);
+  absl::Status status;
+  ASSERT_EQ(AppendGroups(disk_.log(), 0, 40, &status), 40u) << status;
+  EXPECT_EQ(disk_.log().next_sequence(), 41u);
+  EXPECT_EQ(disk_.log().durable_sequence(), 41u);
+  EXPECT_EQ(disk_.Records().value(), ExpectedRecords(40));
+
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.log().recovery().next_sequence, 41u);
+  EXPECT_EQ(disk_.log().recovery().cut, "");
+  EXPECT_EQ(disk_.Records().value(), ExpectedRecords(40));
+  EXPECT_GT(files_.List("disk/log").value().size(), 3u) << "the test wants several files";
 }
 
 TEST(DeltaLog, NoFileIsLargerThanItsBound) {
@@ -56,15 +61,12 @@ TEST(DeltaLog, ARecordLargerThanAFileHasOneOfItsOwn) {
   EXPECT_EQ(files.List("disk/log")->size(), 3u);
 }
 
-TEST(DeltaLog, WhatIsNotSyncedIsNotThere) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
-  ASSERT_TRUE(disk.log().Append(TestMerged(7, 2, 30)).ok());
-  EXPECT_TRUE(absl::IsNotFound(disk.log().ReadMerged(2, 7).status()));
-  EXPECT_TRUE(disk.Records()->empty());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  EXPECT_TRUE(disk.log().ReadMerged(2, 7).ok());
+TEST_F(OpenDeltaLog, WhatIsNotSyncedIsNotThere) {
+  ASSERT_TRUE(disk_.log().Append(TestMerged(7, 2, 30)).ok());
+  EXPECT_TRUE(absl::IsNotFound(disk_.log().ReadMerged(2, 7).status()));
+  EXPECT_TRUE(disk_.Records()->empty());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  EXPECT_TRUE(disk_.log().ReadMerged(2, 7).ok());
 }
 
 TEST(DeltaLog, OneSyncWritesAGroupAtOnce) {
@@ -78,44 +80,38 @@ TEST(DeltaLog, OneSyncWritesAGroupAtOnce) {
   EXPECT_EQ(files.operations() - before, 2u) << "one append, one sync";
 }
 
-TEST(DeltaLog, ReadsMergedUpdatesBySegmentAndRound) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
+TEST_F(OpenDeltaLog, ReadsMergedUpdatesBySegmentAndRound) {
   for (uint32_t round = 0; round < 10; ++round) {
     for (uint32_t segment = 4; segment < 7; ++segment) {
-      ASSERT_TRUE(disk.log().Append(TestPush(round, 1, segment, 40)).ok());
-      ASSERT_TRUE(disk.log().Append(TestMerged(round, segment, 20 + round)).ok());
+      ASSERT_TRUE(disk_.log().Append(TestPush(round, 1, segment, 40)).ok());
+      ASSERT_TRUE(disk_.log().Append(TestMerged(round, segment, 20 + round)).ok());
     }
-    ASSERT_TRUE(disk.log().Sync().ok());
+    ASSERT_TRUE(disk_.log().Sync().ok());
   }
   for (const bool reopened : {false, true}) {
     if (reopened) {
-      ASSERT_TRUE(disk.Open().ok());
+      ASSERT_TRUE(disk_.Open().ok());
     }
     for (uint32_t round = 0; round < 10; ++round) {
-      const auto merged = disk.log().ReadMerged(5, round);
+      const auto merged = disk_.log().ReadMerged(5, round);
       ASSERT_TRUE(merged.ok()) << merged.status();
       EXPECT_EQ(BytesOf(*merged), BytesOf(TestMerged(round, 5, 20 + round)));
     }
-    EXPECT_EQ(disk.log().MergedPayloadBytes(5, 2, 4).value(), 22u + 23 + 24);
-    EXPECT_THAT(disk.log().MergedPayloadBytes(5, 8, 11).status().message(),
+    EXPECT_EQ(disk_.log().MergedPayloadBytes(5, 2, 4).value(), 22u + 23 + 24);
+    EXPECT_THAT(disk_.log().MergedPayloadBytes(5, 8, 11).status().message(),
                 HasSubstr("segment 5, round 10"));
-    EXPECT_TRUE(absl::IsNotFound(disk.log().ReadMerged(7, 0).status()));
-    EXPECT_TRUE(absl::IsNotFound(disk.log().MergedPayloadBytes(9, 0, 0).status()));
+    EXPECT_TRUE(absl::IsNotFound(disk_.log().ReadMerged(7, 0).status()));
+    EXPECT_TRUE(absl::IsNotFound(disk_.log().MergedPayloadBytes(9, 0, 0).status()));
   }
 }
 
-TEST(DeltaLog, ReplaysFromAnyRecord) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
+TEST_F(OpenDeltaLog, ReplaysFromAnyRecord) {
   absl::Status status;
-  AppendGroups(disk.log(), 0, 30, &status);
+  AppendGroups(disk_.log(), 0, 30, &status);
   ASSERT_TRUE(status.ok());
   for (uint64_t from = 0; from <= 32; ++from) {
     std::vector<uint64_t> sequences;
-    ASSERT_TRUE(disk.log()
+    ASSERT_TRUE(disk_.log()
                     .Replay(from,
                             [&](uint64_t sequence, const LogRecord&) {
                               sequences.push_back(sequence);
@@ -128,68 +124,59 @@ TEST(DeltaLog, ReplaysFromAnyRecord) {
       EXPECT_EQ(sequences.front(), first);
     }
   }
-  EXPECT_TRUE(absl::IsCancelled(disk.log().Replay(
+  EXPECT_TRUE(absl::IsCancelled(disk_.log().Replay(
       0, [](uint64_t, const LogRecord&) { return absl::CancelledError("enough"); })));
 }
 
-TEST(DeltaLog, DropRemovesWholeFilesOfOldRecordsAlone) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
+TEST_F(OpenDeltaLog, DropRemovesWholeFilesOfOldRecordsAlone) {
   absl::Status status;
-  AppendGroups(disk.log(), 0, 40, &status);
-  const size_t before = files.List("disk/log")->size();
-  ASSERT_TRUE(disk.log().Drop(20).ok());
-  EXPECT_LT(files.List("disk/log")->size(), before);
-  ASSERT_TRUE(disk.Open().ok());
-  const uint64_t first = disk.log().recovery().first_sequence;
+  AppendGroups(disk_.log(), 0, 40, &status);
+  const size_t before = files_.List("disk/log")->size();
+  ASSERT_TRUE(disk_.log().Drop(20).ok());
+  EXPECT_LT(files_.List("disk/log")->size(), before);
+  ASSERT_TRUE(disk_.Open().ok());
+  const uint64_t first = disk_.log().recovery().first_sequence;
   EXPECT_GT(first, 1u);
   EXPECT_LE(first, 20u);
-  const auto records = disk.Records().value();
+  const auto records = disk_.Records().value();
   const auto expected = ExpectedRecords(40);
   EXPECT_TRUE(std::equal(records.begin(), records.end(),
                          expected.begin() + static_cast<ptrdiff_t>(first - 1), expected.end()));
   // The index loses the merged updates (every fourth record) of dropped files, too.
   for (uint32_t i = 1; i < 40; i += 4) {
-    EXPECT_EQ(disk.log().ReadMerged(2, i).ok(), i + 1 >= first) << i;
+    EXPECT_EQ(disk_.log().ReadMerged(2, i).ok(), i + 1 >= first) << i;
   }
 
-  ASSERT_TRUE(disk.log().Drop(1'000'000).ok());
-  EXPECT_EQ(files.List("disk/log")->size(), 1u) << "the last file stays";
-  ASSERT_TRUE(disk.log().Append(TestRecord(40)).ok());
-  ASSERT_TRUE(disk.log().Sync().ok());
-  ASSERT_TRUE(disk.Open().ok());
-  EXPECT_EQ(disk.log().next_sequence(), 42u);
+  ASSERT_TRUE(disk_.log().Drop(1'000'000).ok());
+  EXPECT_EQ(files_.List("disk/log")->size(), 1u) << "the last file stays";
+  ASSERT_TRUE(disk_.log().Append(TestRecord(40)).ok());
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_EQ(disk_.log().next_sequence(), 42u);
 }
 
-TEST(DeltaLog, ARefusedRecordDoesNotHarmTheOthers) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
-  ASSERT_TRUE(disk.log().Append(TestRecord(0)).ok());
+TEST_F(OpenDeltaLog, ARefusedRecordDoesNotHarmTheOthers) {
+  ASSERT_TRUE(disk_.log().Append(TestRecord(0)).ok());
   PushRecord bad = TestPush(1, 2, 3, 40);
   bad.header.payload_crc ^= 1;
-  EXPECT_TRUE(absl::IsInvalidArgument(disk.log().Append(bad).status()));
-  EXPECT_EQ(disk.log().Append(TestRecord(1)).value(), 2u);
-  ASSERT_TRUE(disk.log().Sync().ok());
-  EXPECT_EQ(disk.Records().value(), ExpectedRecords(2));
+  EXPECT_TRUE(absl::IsInvalidArgument(disk_.log().Append(bad).status()));
+  EXPECT_EQ(disk_.log().Append(TestRecord(1)).value(), 2u);
+  ASSERT_TRUE(disk_.log().Sync().ok());
+  EXPECT_EQ(disk_.Records().value(), ExpectedRecords(2));
 }
 
-TEST(DeltaLog, RefusesAnotherRunShardOrLayout) {
-  SimFileSystem files(1);
-  LogOnDisk disk(&files);
-  ASSERT_TRUE(disk.Open().ok());
-  disk.Close();
+TEST_F(OpenDeltaLog, RefusesAnotherRunShardOrLayout) {
+  disk_.Close();
   // With a lost catalog, for which a new one was made, the files themselves show their owner.
-  ASSERT_TRUE(files.Remove("disk/shard.catalog").ok());
+  ASSERT_TRUE(files_.Remove("disk/shard.catalog").ok());
   const auto open_as = [&](const StoreIdentity& identity) {
-    ASSERT_TRUE(files.CreateFolder("other").ok());
-    auto catalog = Catalog::Open(&files, "other", identity, "");
+    ASSERT_TRUE(files_.CreateFolder("other").ok());
+    auto catalog = Catalog::Open(&files_, "other", identity, "");
     ASSERT_TRUE(catalog.ok());
-    const auto log = DeltaLog::Open(&files, "disk/log", identity, {}, catalog->get());
+    const auto log = DeltaLog::Open(&files_, "disk/log", identity, {}, catalog->get());
     EXPECT_TRUE(absl::IsFailedPrecondition(log.status()));
     EXPECT_THAT(log.status().message(), HasSubstr("00000001.lwlog: belongs to another"));
-    ASSERT_TRUE(files.Remove("other/shard.catalog").ok());
+    ASSERT_TRUE(files_.Remove("other/shard.catalog").ok());
   };
   StoreIdentity identity = TestIdentity();
   identity.run = 1;

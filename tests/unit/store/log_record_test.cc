@@ -24,15 +24,6 @@ TEST(LogRecord, RoundTripsEveryKind) {
   }
 }
 
-TEST(LogRecord, ChecksumCoversFrontAndPayload) {
-  const auto body = EncodeLogBody(TestMerged(5, 1, 100));
-  ASSERT_TRUE(body.ok());
-  std::vector<std::byte> whole = body->front;
-  whole.insert(whole.end(), body->payload.bytes().begin(), body->payload.bytes().end());
-  EXPECT_EQ(body->crc, Crc32c(whole));
-  EXPECT_EQ(body->bytes, whole.size());
-}
-
 TEST(LogRecord, RefusesToWriteWhatItCouldNotRead) {
   PushRecord push = TestPush(1, 2, 3, 40);
   push.header.payload_crc ^= 1;

@@ -1,14 +1,12 @@
-// The machine's own disk: the same store, and a process that is killed in the midst of appending.
+// The machine's own disk: the same store.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
@@ -170,74 +168,6 @@ TEST(PosixStore, AFolderBelongsToOneProcess) {
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*LoadCatalog(*files, folder.path()))->incarnation, 2u)
       << "refused openings do not count";
-}
-
-// Appends records from the log's end on until it is killed. Writes the number of durable ones to
-// `report` after each sync.
-[[noreturn]] void AppendForever(const std::string& folder, int report) {
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder, PosixOptions());
-  if (!store.ok()) _exit(1);
-  DeltaLog& log = (*store)->log();
-  for (uint32_t group = 1;; group = 1 + group % 5) {
-    for (uint32_t i = 0; i < group; ++i) {
-      if (!log.Append(TestRecord(static_cast<uint32_t>(log.next_sequence() - 1))).ok()) _exit(2);
-    }
-    if (!log.Sync().ok()) _exit(3);
-    const uint64_t durable = log.durable_sequence() - 1;
-    if (write(report, &durable, sizeof(durable)) != sizeof(durable)) _exit(4);
-  }
-}
-
-TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
-  TestFolder folder;
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  Rng rng(1);
-  uint64_t before = 0;
-  for (int life = 0; life < 8; ++life) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      close(ends[0]);
-      AppendForever(folder.path(), ends[1]);
-    }
-    close(ends[1]);
-    // The process reports a few times and is killed at any moment. Reports that come meanwhile
-    // count.
-    uint64_t durable = 0;
-    const uint64_t reports = 3 + rng.Below(30);
-    for (uint64_t i = 0; i < reports; ++i) {
-      ASSERT_EQ(read(ends[0], &durable, sizeof(durable)), static_cast<ssize_t>(sizeof(durable)));
-    }
-    ASSERT_EQ(kill(child, SIGKILL), 0);
-    int result = 0;
-    ASSERT_EQ(waitpid(child, &result, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(result)) << "it ended by itself";
-    while (read(ends[0], &durable, sizeof(durable)) == static_cast<ssize_t>(sizeof(durable))) {
-    }
-    close(ends[0]);
-    EXPECT_GT(durable, before);
-
-    auto store = ShardStore::Open(files.get(), folder.path(), PosixOptions());
-    ASSERT_TRUE(store.ok()) << store.status();
-    uint64_t count = 0;
-    ASSERT_TRUE((*store)
-                    ->log()
-                    .Replay(0,
-                            [&](uint64_t sequence, const LogRecord& record) {
-                              ++count;
-                              if (sequence != count ||
-                                  BytesOf(record) !=
-                                      BytesOf(TestRecord(static_cast<uint32_t>(count - 1)))) {
-                                return absl::DataLossError("another record");
-                              }
-                              return absl::OkStatus();
-                            })
-                    .ok());
-    EXPECT_GE(count, durable);
-    before = count;
-  }
 }
 
 }  // namespace

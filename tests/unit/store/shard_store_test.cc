@@ -20,19 +20,6 @@ ShardStoreOptions TestOptions() {
   return options;
 }
 
-TEST(ShardStore, OneOpensAtATime) {
-  SimFileSystem files(1);
-  auto store = ShardStore::Open(&files, "state/shard-3", TestOptions());
-  ASSERT_TRUE(store.ok()) << store.status();
-  const absl::Status status = ShardStore::Open(&files, "state/shard-3", TestOptions()).status();
-  EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_THAT(status.message(), HasSubstr("state/shard-3/lock"));
-  store->reset();
-  store = ShardStore::Open(&files, "state/shard-3", TestOptions());
-  ASSERT_TRUE(store.ok());
-  EXPECT_EQ((*LoadCatalog(files, "state/shard-3"))->incarnation, 2u);
-}
-
 TEST(ShardStore, RefusesAnotherRunBeforeItTouchesAFile) {
   SimFileSystem files(1);
   ASSERT_TRUE(ShardStore::Open(&files, "state", TestOptions()).ok());

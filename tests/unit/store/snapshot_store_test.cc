@@ -44,7 +44,7 @@ struct Snapshots {
   std::unique_ptr<Catalog> catalog;
   std::unique_ptr<SnapshotStore> store;
 
-  explicit Snapshots(uint64_t seed = 1) : files(seed) {}
+  explicit Snapshots(uint64_t seed = 1) : files(seed) { EXPECT_TRUE(Open().ok()); }
   absl::Status Open(StoreIdentity identity = TestIdentity()) {
     store.reset();
     catalog.reset();
@@ -130,7 +130,6 @@ TEST(SnapshotContent, RefusesEveryTruncation) {
 TEST(SnapshotStore, GivesBackWhatWasWritten) {
   for (const Compression compression : {Compression::kNone, Compression::kZstd}) {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(42, compression).ok());
     for (const bool reopened : {false, true}) {
       if (reopened) {
@@ -155,7 +154,6 @@ TEST(SnapshotStore, GivesBackWhatWasWritten) {
 
 TEST(SnapshotStore, KeepsTheNewestAndOneToFallBackOn) {
   Snapshots snapshots;
-  ASSERT_TRUE(snapshots.Open().ok());
   EXPECT_FALSE(ReplayFromMin(*snapshots.store, SnapshotKind::kModel).has_value());
   for (uint32_t round = 1; round <= 5; ++round) ASSERT_TRUE(snapshots.Write(round).ok());
   ASSERT_TRUE(snapshots.store->Write({SnapshotKind::kModel, 2, 2, 1}, 5, ModelOf(1), kPlain).ok());
@@ -169,14 +167,12 @@ TEST(SnapshotStore, ADamagedOneIsSetAsideAndTheOneBeforeIsUsed) {
   size_t size = 0;
   {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(7, Compression::kZstd).ok());
     size = ReadWhole(snapshots.files, "d/snap/model-00000000-00000002-r00000007.lwsnap", 1 << 20)
                ->size();
   }
   for (size_t bit = 0; bit < 8 * size; ++bit) {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(6).ok());
     ASSERT_TRUE(snapshots.Write(7, Compression::kZstd).ok());
     const std::string name = "model-00000000-00000002-r00000007.lwsnap";
@@ -203,7 +199,6 @@ TEST(SnapshotStore, EveryTruncationIsSetAside) {
   const std::string path = "d/snap/model-00000000-00000002-r00000007.lwsnap";
   for (size_t length = 0; length < kSnapshotHeaderBytes + ModelOf(7).size(); ++length) {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(7).ok());
     ASSERT_TRUE(snapshots.files.Settle(path, length).ok());
     ASSERT_TRUE(snapshots.Open().ok());
@@ -214,7 +209,6 @@ TEST(SnapshotStore, EveryTruncationIsSetAside) {
 
 TEST(SnapshotStore, AMissingOneIsReported) {
   Snapshots snapshots;
-  ASSERT_TRUE(snapshots.Open().ok());
   ASSERT_TRUE(snapshots.Write(6).ok());
   ASSERT_TRUE(snapshots.Write(7).ok());
   ASSERT_TRUE(snapshots.files.Remove("d/snap/model-00000000-00000002-r00000007.lwsnap").ok());
@@ -227,7 +221,6 @@ TEST(SnapshotStore, AMissingOneIsReported) {
 
 TEST(SnapshotStore, RefusesThoseOfAnotherRun) {
   Snapshots snapshots;
-  ASSERT_TRUE(snapshots.Open().ok());
   ASSERT_TRUE(snapshots.Write(6).ok());
   StoreIdentity other = TestIdentity();
   other.run = 5;
@@ -241,7 +234,6 @@ TEST(SnapshotStore, AStopAtAnyOperationLeavesTwoUsableOnes) {
   for (uint64_t trial = 0;; ++trial) {
     const uint64_t at = trial / 20;
     Snapshots snapshots(trial);
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(1).ok());
     ASSERT_TRUE(snapshots.Write(2).ok());
     snapshots.files.faults.crash_at = snapshots.files.operations() + at;
@@ -287,7 +279,6 @@ TEST(SnapshotStore, ADiskFullAtAnyByteHarmsNoOther) {
   bool fitted = false;
   for (uint64_t capacity = 500; !fitted; ++capacity) {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(1).ok());
     snapshots.files.faults.capacity_bytes = capacity;
     const absl::Status status = snapshots.Write(2);
@@ -304,7 +295,6 @@ TEST(SnapshotStore, ADiskFullAtAnyByteHarmsNoOther) {
 TEST(SnapshotStore, AFailedSyncHarmsNoOther) {
   for (uint64_t sync = 0; sync < 2; ++sync) {
     Snapshots snapshots;
-    ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_TRUE(snapshots.Write(1).ok());
     snapshots.files.faults.failed_sync_at = snapshots.files.syncs() + sync;
     ExpectFailureWithoutHarm(snapshots, snapshots.Write(2));

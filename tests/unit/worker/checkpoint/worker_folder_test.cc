@@ -132,16 +132,6 @@ TEST(WorkerFolder, HasNoCheckpointAtFirst) {
   EXPECT_TRUE(folder->Retire().ok());
 }
 
-TEST(WorkerFolder, GivesTheLastCheckpoint) {
-  SimFileSystem files(1);
-  ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
-  ASSERT_TRUE(Open(files)->Write(OfRound(2)).ok());
-  const auto found = Read(*Open(files));
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->checkpoint, OfRound(2));
-  EXPECT_FALSE(found->stale);
-}
-
 TEST(WorkerFolder, ARetiredCheckpointIsStaleUntilTheNext) {
   SimFileSystem files(1);
   ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());

@@ -13,13 +13,20 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST_F(CatchUpTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
+class CatchUpRepairTest : public CatchUpTest {
+ protected:
+  // In the replica of a worker that is at this round.
+  void FlipABit(uint32_t segment, uint32_t round) {
+    auto arrays = *worker_->pipeline->ExportSegment(segment);
+    arrays[0][3] += 1;
+    ASSERT_TRUE(worker_->pipeline->LoadSegment(segment, round, arrays).ok());
+  }
+};
+
+TEST_F(CatchUpRepairTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
   CloseRounds(4);
   ASSERT_EQ(*Join(), 4u);
-  // A bit that fell over.
-  auto arrays = *worker_->pipeline->ExportSegment(2);
-  arrays[0][3] += 1;
-  ASSERT_TRUE(worker_->pipeline->LoadSegment(2, 4, arrays).ok());
+  FlipABit(2, 4);
   ASSERT_NE(worker_->hashes(), hashes_[4]);
   shards_->fetches.clear();
 
@@ -35,14 +42,10 @@ TEST_F(CatchUpTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
 }
 
 // A round in progress while others were repaired has differences of its own.
-TEST_F(CatchUpTest, ARepairOfOneSegmentIsNoneOfAnother) {
+TEST_F(CatchUpRepairTest, ARepairOfOneSegmentIsNoneOfAnother) {
   CloseRounds(4);
   ASSERT_EQ(*Join(), 4u);
-  for (const uint32_t s : {1, 2}) {
-    auto arrays = *worker_->pipeline->ExportSegment(s);
-    arrays[0][0] += 1;
-    ASSERT_TRUE(worker_->pipeline->LoadSegment(s, 4, arrays).ok());
-  }
+  for (const uint32_t s : {1, 2}) FlipABit(s, 4);
   shards_->fetches.clear();
   CatchUp catch_up(DefaultParts());
   host_.repair_ = Repair{.round = 2, .segments = {2}};
@@ -57,7 +60,7 @@ TEST_F(CatchUpTest, ARepairOfOneSegmentIsNoneOfAnother) {
 }
 
 // With overlap and fragments θ is ahead of the anchor between two rounds.
-TEST_F(CatchUpTest, ARepairLeavesTheProgressOfOtherSegmentsAlone) {
+TEST_F(CatchUpRepairTest, ARepairLeavesTheProgressOfOtherSegmentsAlone) {
   options_.fragments = 2;
   options_.overlapped = true;
   Make();
@@ -79,14 +82,12 @@ TEST_F(CatchUpTest, ARepairLeavesTheProgressOfOtherSegmentsAlone) {
   EXPECT_EQ(worker_->theta, wanted);
 }
 
-TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
+TEST_F(CatchUpRepairTest, ARepairTakesASnapshotWhereThereIsOne) {
   CloseRounds(3);
   shards_->snapshots[0] = {3, PeerSnapshot(0)};
   CloseRounds(1);
   ASSERT_EQ(*Join(), 4u);
-  auto arrays = *worker_->pipeline->ExportSegment(0);
-  arrays[0][0] = -7;
-  ASSERT_TRUE(worker_->pipeline->LoadSegment(0, 4, arrays).ok());
+  FlipABit(0, 4);
   CatchUp catch_up(DefaultParts());
   host_.repair_ = Repair{.round = 3, .segments = {0}};
   ASSERT_TRUE(catch_up.RepairIfTold().ok());
@@ -95,12 +96,10 @@ TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
 }
 
 // Results of an earlier fetch, including its end, do not count for the repair.
-TEST_F(CatchUpTest, ARepairLastsUntilItsSegmentsAreLoaded) {
+TEST_F(CatchUpRepairTest, ARepairLastsUntilItsSegmentsAreLoaded) {
   CloseRounds(3);
   ASSERT_EQ(*Join(), 3u);
-  auto arrays = *worker_->pipeline->ExportSegment(1);
-  arrays[0][0] += 1;
-  ASSERT_TRUE(worker_->pipeline->LoadSegment(1, 3, arrays).ok());
+  FlipABit(1, 3);
   ASSERT_TRUE(shards_->Fetch(1, 2, kRoundNever).ok());
   CatchUp catch_up(DefaultParts());
   host_.repair_ = Repair{.round = 2, .segments = {1}};
@@ -108,7 +107,7 @@ TEST_F(CatchUpTest, ARepairLastsUntilItsSegmentsAreLoaded) {
   ExpectAt(3);
 }
 
-TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
+TEST_F(CatchUpRepairTest, ARepairWhereNoneIsPossibleIsLeftOut) {
   Parts parts = DefaultParts();
   parts.possible = false;
   CatchUp catch_up(parts);
@@ -119,7 +118,7 @@ TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
 }
 
 // The replica's own first weights are of no use, and no update fits them.
-TEST_F(CatchUpTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
+TEST_F(CatchUpRepairTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
   for (uint32_t s = 0; s < segments(); ++s) shards_->snapshots[s] = {0, PeerSnapshot(s)};
   CloseRounds(2);
   shards_->snapshots[1] = {2, PeerSnapshot(1)};
@@ -138,9 +137,7 @@ TEST_F(CatchUpTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
     break;
   }
   // Nor does a repair begin with them.
-  auto arrays = *worker_->pipeline->ExportSegment(0);
-  arrays[0][0] += 1;
-  ASSERT_TRUE(worker_->pipeline->LoadSegment(0, 2, arrays).ok());
+  FlipABit(0, 2);
   shards_->fetches.clear();
   CatchUp repairing(DefaultParts());
   repairing.StandBetweenRounds();
@@ -150,7 +147,7 @@ TEST_F(CatchUpTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
   EXPECT_THAT(shards_->fetches, ElementsAre(FakeShards::FetchCall{0, kRoundNever, 2}));
 }
 
-TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
+TEST_F(CatchUpRepairTest, GivesWhatTheRunBeganWithAtAnyTime) {
   const auto wanted = *peer_->pipeline->ExportSegment(1);
   CatchUp catch_up(DefaultParts());
   ASSERT_TRUE(catch_up.BeginRun().ok());
@@ -178,7 +175,7 @@ TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
   EXPECT_EQ(shards_->given.size(), 2u);
 }
 
-TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
+TEST_F(CatchUpRepairTest, GivesSnapshotsOfTheRoundThatItIsAt) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 2u);
@@ -199,7 +196,7 @@ TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
 
 // If each worker served the lowest segment first, workers with equal requests would send equal
 // snapshots.
-TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
+TEST_F(CatchUpRepairTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 2u);
@@ -212,7 +209,7 @@ TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
   EXPECT_THAT(segments, ElementsAre(2, 0, 1));
 }
 
-TEST_F(CatchUpTest, GivesWhatItHasWhereALaterRoundWillDo) {
+TEST_F(CatchUpRepairTest, GivesWhatItHasWhereALaterRoundWillDo) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 2u);
@@ -223,7 +220,7 @@ TEST_F(CatchUpTest, GivesWhatItHasWhereALaterRoundWillDo) {
   EXPECT_EQ(Given(0), *peer_->pipeline->ExportSegment(0));
 }
 
-TEST_F(CatchUpTest, AnswersNoAskForASegmentThatIsNotThere) {
+TEST_F(CatchUpRepairTest, AnswersNoAskForASegmentThatIsNotThere) {
   CloseRounds(1);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 1u);
@@ -233,7 +230,7 @@ TEST_F(CatchUpTest, AnswersNoAskForASegmentThatIsNotThere) {
 }
 
 // Snapshots that wait to be sent take memory, and age with every round.
-TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
+TEST_F(CatchUpRepairTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 2u);

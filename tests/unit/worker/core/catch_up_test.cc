@@ -87,20 +87,6 @@ TEST_F(CatchUpTest, WaitsForTheSegmentsThatAreAboutToClose) {
   EXPECT_TRUE(shards_->posts.empty());
 }
 
-// The replica is compared like those of workers that have trained the last round.
-TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRoundAndHearsOfItsReplica) {
-  CloseRounds(3);
-  host_.first_round_ = kRoundNever;
-  Parts parts = DefaultParts();
-  parts.rounds = 3;
-  CatchUp catch_up(parts);
-  EXPECT_EQ(*catch_up.Join(), 3u);
-  ExpectAt(3);
-  ASSERT_EQ(host_.reports.size(), 1u);
-  EXPECT_EQ(host_.reports[0].round, 3u);
-  EXPECT_EQ(host_.reports[0].segment_hashes, hashes_[3]);
-}
-
 TEST_F(CatchUpTest, KnowsWhenItIsBehind) {
   Parts parts = DefaultParts();
   parts.rounds = 2;
@@ -149,13 +135,6 @@ TEST_F(CatchUpTest, IsRefusedWhereReplicasAreMoreThanMergedUpdates) {
   EXPECT_TRUE(shards_->fetches.empty());
 }
 
-TEST_F(CatchUpTest, AStopEndsTheWait) {
-  host_.first_round_ = kRoundNever;
-  int waits = 0;
-  shards_->on_wait = [&] { host_.stop = ++waits == 5; };
-  EXPECT_TRUE(absl::IsCancelled(Join().status()));
-}
-
 TEST_F(CatchUpTest, ResumesWithItsResidualWhenItsPushesHadBeenAccepted) {
   const Checkpoint checkpoint = Crash(0);
   CloseRounds(3);
@@ -196,31 +175,6 @@ TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDroppe
   EXPECT_EQ(catch_up.counts().accepted, 1u);
   EXPECT_EQ(catch_up.counts().late, 1u);
   EXPECT_EQ(catch_up.counts().unknown, segments() - 2);
-}
-
-// β = 0 keeps nothing of a residual except late contributions.
-TEST_F(CatchUpTest, WhatWasLateGoesWithTheNextPushThoughTheResidualIsForgotten) {
-  options_.beta = 0;
-  Make();
-  const Checkpoint checkpoint = Crash(0);
-  CloseRounds(2);
-  shards_->on_settle = [&](const SegmentPush& push) {
-    return Settled{.round = push.round,
-                   .segment = push.segment,
-                   .merged = shards_->logs[push.segment][0],
-                   .fate = push.segment == 1 ? Fate::kLate : Fate::kAccepted};
-  };
-  CatchUp catch_up(DefaultParts());
-  ASSERT_EQ(*catch_up.Resume(checkpoint), 2u);
-  SyncPipeline& pipeline = *worker_->pipeline;
-  ASSERT_TRUE(pipeline.BeginFragment(2, 0, LearningRate(2)).ok());
-  for (uint32_t s = 0; s < segments(); ++s) {
-    // Without further training the contribution is the same once more.
-    const SyncPipeline::Push push = pipeline.Encode(s).value();
-    EXPECT_EQ(push.norm, s == 1 ? checkpoint.pushes[1].norm : 0.0f) << "segment " << s;
-    EXPECT_EQ(push.accounted, 1u) << "segment " << s;  // for the checkpoint's round, late or not
-  }
-  EXPECT_NE(checkpoint.pushes[1].norm, 0.0f);
 }
 
 // With topk a worker may be started again with another k and codec than it had.

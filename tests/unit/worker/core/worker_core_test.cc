@@ -15,7 +15,6 @@
 namespace longwave {
 namespace {
 
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Stage = WorkerCore::Stage;
 using Wish = WorkerCore::Wish;
@@ -96,23 +95,6 @@ class WorkerCoreTest : public ::testing::Test {
       Layout::Create({.tensors = {{"w", {128, 128}}}}, {.segment_tiles = 2}).value();
 };
 
-TEST_F(WorkerCoreTest, ACheckpointHasEveryContributionBeforeAnyIsPosted) {
-  auto worker = Begin(/*checkpoint_every=*/1);
-  EXPECT_EQ(worker->Step(), Wish::kWait);
-  EXPECT_EQ(worker->core.stage(), Stage::kSyncing);
-  ASSERT_THAT(worker->effects, SizeIs(3));
-  const auto* const keep = std::get_if<KeepCheckpoint>(&worker->effects[0]);
-  ASSERT_NE(keep, nullptr);
-  ASSERT_THAT(keep->checkpoint.pushes, SizeIs(2));
-  ASSERT_THAT(worker->posts, SizeIs(2));
-  for (uint32_t s = 0; s < 2; ++s) {
-    const UnsettledPush& push = keep->checkpoint.pushes[s];
-    EXPECT_EQ(push.segment, s);
-    EXPECT_EQ(push.weight, 512u);
-    EXPECT_EQ(push.payload.bytes().data(), worker->posts[s].payload.bytes().data());
-  }
-}
-
 TEST_F(WorkerCoreTest, WhoIsToldToEndKeepsWhatTheLastCheckpointLacks) {
   auto worker = Begin(/*checkpoint_every=*/1);
   const auto kept = [&]() -> const KeepCheckpoint* {
@@ -159,16 +141,6 @@ TEST_F(WorkerCoreTest, WhoIsToldToEndBeforeItHasAnythingKeepsNothing) {
   }
 }
 
-TEST_F(WorkerCoreTest, WithoutACheckpointTheLastOneIsStaleBeforeAnythingIsPosted) {
-  auto worker = Begin(/*checkpoint_every=*/0);
-  worker->Step();
-  ASSERT_THAT(worker->effects, SizeIs(3));
-  EXPECT_TRUE(std::holds_alternative<RetireCheckpoint>(worker->effects[0]));
-  auto nowhere = Begin();
-  nowhere->Step();
-  EXPECT_THAT(nowhere->effects, SizeIs(2));
-}
-
 TEST_F(WorkerCoreTest, WhatWasLateIsInTheResidualAgain) {
   const auto worker = Begin(), undisturbed = Begin();
   for (Process* process : {worker.get(), undisturbed.get()}) process->Step();
@@ -202,29 +174,6 @@ TEST_F(WorkerCoreTest, ARoundIsReportedOnceItsUpdatesAreInTheReplica) {
   EXPECT_EQ(report.tokens, 512u);
   EXPECT_EQ(report.segment_hashes, *worker->pipeline->Hashes());
   EXPECT_EQ(worker->core.round(), 1u);
-}
-
-TEST_F(WorkerCoreTest, AnUpdateThatIsGoneIsFetched) {
-  auto worker = Begin();
-  worker->Step();
-  worker->Settle(1, Fate::kLate, /*gone=*/true);
-  worker->Settle(0, Fate::kAccepted);
-  EXPECT_EQ(worker->Advance(), Wish::kWait);
-  EXPECT_EQ(worker->core.stage(), Stage::kHearing);
-  EXPECT_EQ(worker->core.ready_round(), kRoundNever);
-  EXPECT_EQ(worker->Count<RoundReport>(), 0);
-  ASSERT_EQ(worker->Count<FetchWish>(), 2);
-  const auto& wish = std::get<FetchWish>(worker->effects.back());
-  EXPECT_EQ(wish.segment, 1u);
-  EXPECT_EQ(wish.from_round, 0u);
-  // A fetch brings the update, and training goes on with the next round.
-  ASSERT_TRUE(worker->core.On({FetchEvent::Kind::kUpdate, 1, 0, worker->posts[1].payload}).ok());
-  for (uint32_t s = 0; s < 2; ++s)
-    ASSERT_TRUE(worker->core.On({FetchEvent::Kind::kUpToDate, s, 1}).ok());
-  EXPECT_EQ(worker->Advance(), Wish::kTrain);
-  EXPECT_EQ(worker->core.round(), 1u);
-  EXPECT_EQ(worker->core.step(), 1u);
-  EXPECT_TRUE(std::equal(worker->theta.begin(), worker->theta.end(), worker->pipeline->anchor()));
 }
 
 // Put back, it might be counted twice.

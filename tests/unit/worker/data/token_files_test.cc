@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -85,15 +84,6 @@ TEST_F(TokenFiles, APatternChoosesAndValidationMayHaveItsOwn) {
     for (const int64_t target : batch.targets) EXPECT_LE(target, 6);
   }
   EXPECT_THAT(data->ValidationBatch(0, 1, 2)->tokens, ElementsAre(100, 101, 101, 102));
-}
-
-TEST_F(TokenFiles, AreTheSameBatchForTheSameStep) {
-  std::vector<uint16_t> tokens(1000);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i);
-  Write("a.bin", tokens);
-  const auto data = Corpus::Load(data_, model_);
-  EXPECT_EQ(*data->TrainBatch(1, 2, 3, 4), *Corpus::Load(data_, model_)->TrainBatch(1, 2, 3, 4));
-  EXPECT_NE(*data->TrainBatch(1, 2, 3, 4), *data->TrainBatch(1, 3, 3, 4));
 }
 
 TEST_F(TokenFiles, ATokenOutOfTheVocabularyIsRefusedWithItsPlace) {

@@ -1,20 +1,15 @@
 // A worker of one's own: a linear model, fitted by two members of a real run.
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <set>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "common/config/config.h"
 #include "gtest/gtest.h"
-#include "server/service/coordinator_service.h"
-#include "server/service/shard_service.h"
+#include "tests/abi/test_run.h"
 #include "worker/member/member.h"
 #include "worker/member/member_place.h"
 
@@ -67,41 +62,6 @@ absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::strin
   return theta;
 }
 
-// The servers of a run.
-class Servers {
- public:
-  explicit Servers(const std::string& workers)
-      : config_(
-            *ParseConfig("{}", "linear_model",
-                         {"run.preset=diloco", workers, "run.shards=1", "run.steps=1000",
-                          "sync.inner_steps=10", "model.kind=external", "train.learning_rate=0.3",
-                          "train.warmup_steps=0", "cluster.heartbeat_interval_s=0.05"})),
-        coordinator_(*CoordinatorService::Start(
-            {.config = config_, .address = "127.0.0.1:0", .exit_when_done = true})) {
-    config_.cluster.coordinator = coordinator_->address();
-    coordinated_ = std::async([this] { return coordinator_->Run(stop_.get_token()); });
-    shard_ = *ShardService::Start({.config = config_,
-                                   .coordinator = config_.cluster.coordinator,
-                                   .data_endpoint = "tcp://127.0.0.1:0",
-                                   .control_address = "127.0.0.1:0"});
-    sharded_ = std::async([this] { return shard_->Run(stop_.get_token(), [] {}); });
-  }
-  const RunConfig& config() const { return config_; }
-  // ended: the run has ended by itself.
-  void End(bool ended) {
-    if (!ended) stop_.request_stop();
-    EXPECT_EQ(sharded_.get(), absl::OkStatus());
-    EXPECT_EQ(coordinated_.get(), absl::OkStatus());
-  }
-
- private:
-  RunConfig config_;
-  std::stop_source stop_;
-  std::unique_ptr<CoordinatorService> coordinator_;
-  std::unique_ptr<ShardService> shard_;
-  std::future<absl::Status> coordinated_, sharded_;
-};
-
 // A new thread's current GPU is the first one, whichever the arrays are on.
 TEST(LinearModel, TakesMemoryOnTheCallersThreadWhicheverOneWaits) {
   static const KernelOps* const cpu = *OpsFor(BackendKind::kCpu);
@@ -111,11 +71,11 @@ TEST(LinearModel, TakesMemoryOnTheCallersThreadWhicheverOneWaits) {
     threads.insert(std::this_thread::get_id());
     return cpu->allocate(bytes);
   };
-  Servers servers("run.workers=1");
+  const TestRun run({"run.workers=1", "run.steps=1000"});
   std::vector<float> theta(kFeatures);
   StopSignal stop;
   const auto place = *MemberPlace::Open(
-      {.config = servers.config(), .name = "one", .manifest = {{{"weights", {kFeatures}}}}}, &stop);
+      {.config = run.config(), .name = "one", .manifest = {{{"weights", {kFeatures}}}}}, &stop);
   EXPECT_TRUE(place->Join(theta).ok());
   int waits = 0;
   const auto parts =
@@ -131,17 +91,15 @@ TEST(LinearModel, TakesMemoryOnTheCallersThreadWhicheverOneWaits) {
   EXPECT_EQ(waits, 1);
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
   place->End(absl::CancelledError("enough")).IgnoreError();
-  servers.End(false);
 }
 
 TEST(LinearModel, IsFittedByTwoMembersWhoseReplicasAreEqual) {
-  Servers servers("run.workers=2");
-  auto other = std::async([&] { return Fit(servers.config(), "other"); });
-  const absl::StatusOr<std::vector<float>> theta = Fit(servers.config(), "one");
+  const TestRun run({"run.workers=2", "run.steps=1000"});
+  auto other = std::async([&] { return Fit(run.config(), "other"); });
+  const absl::StatusOr<std::vector<float>> theta = Fit(run.config(), "one");
   const absl::StatusOr<std::vector<float>> theirs = other.get();
   EXPECT_TRUE(theta.ok()) << theta.status();
   EXPECT_TRUE(theirs.ok()) << theirs.status();
-  servers.End(theta.ok() && theirs.ok());
   ASSERT_TRUE(theta.ok() && theirs.ok());
   EXPECT_EQ(*theta, *theirs);
   for (size_t i = 0; i < kFeatures; ++i) EXPECT_NEAR((*theta)[i], TruthOf(i), 0.05) << i;

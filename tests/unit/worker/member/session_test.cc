@@ -153,14 +153,24 @@ TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {
   EXPECT_EQ(coordinator_.registrations.size(), 1u);
 }
 
-TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
-  coordinator_.on_register = [] { return absl::UnavailableError("nobody there"); };
-  SessionOptions options = Options();
-  options.start_timeout = absl::Milliseconds(5);
-  const auto session = Session::Join(&coordinator_, options, Registration(), &stop_);
-  EXPECT_EQ(session.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(session.status().message()),
-              HasSubstr("the coordinator at host:1 did not answer for 5ms"));
+TEST_F(SessionTest, GivesUpOnACoordinatorThatIsSilentOrAcceptsItsCertificateNoMore) {
+  const struct {
+    absl::Status answer;
+    const char* text;
+    const char* reason = "";
+  } cases[] = {
+      {absl::UnavailableError("away"), "the coordinator at host:1 did not answer for 5ms"},
+      {absl::UnauthenticatedError("old"), "did not accept this worker's certificate", "old"}};
+  for (const auto& [answer, text, reason] : cases) {
+    coordinator_.on_register = [reply = answer] { return reply; };
+    SessionOptions options = Options();
+    options.start_timeout = absl::Milliseconds(5);
+    const absl::Status status =
+        Session::Join(&coordinator_, options, Registration(), &stop_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(reason));
+  }
 }
 
 // A coordinator whose clock is wrong for a moment answers so.
@@ -185,17 +195,6 @@ TEST_F(SessionTest, ACertificateThatIsNotAcceptedForNowEndsNothing) {
   EXPECT_THAT(log, HasSubstr("the certificate has expired; trying again"));
   EXPECT_THAT(log, HasSubstr("the certificate has expired; the data plane goes on"));
   EXPECT_THAT(log, HasSubstr("answers again"));
-}
-
-TEST_F(SessionTest, GivesUpOnACoordinatorThatAcceptsItsCertificateNoMore) {
-  coordinator_.on_register = [] { return absl::UnauthenticatedError("it has expired"); };
-  SessionOptions options = Options();
-  options.start_timeout = absl::Milliseconds(5);
-  const absl::Status status =
-      Session::Join(&coordinator_, options, Registration(), &stop_).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("did not accept this worker's certificate"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("it has expired"));
 }
 
 TEST_F(SessionTest, AStopEndsTheWaitForRegistration) {
@@ -234,24 +233,20 @@ TEST_F(SessionTest, KeepsReportsUntilTheyAreAnswered) {
   coordinator_.AwaitHeartbeat([](const auto& h) { return h.state.step == 99 && h.rounds.empty(); });
 }
 
-TEST_F(SessionTest, ARoundIsReportedWithoutWaitingForTheNextHeartbeat) {
-  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
-  const auto session = Join(absl::Hours(1));
-  ASSERT_TRUE(session->AwaitStart(2).ok());
-  session->Report({.round = 4});  // an hour before the next heartbeat is due
-  const auto told = coordinator_.AwaitHeartbeat([](const auto& h) { return !h.rounds.empty(); });
-  EXPECT_THAT(RoundsOf(told), ElementsAre(4));
-}
-
-TEST_F(SessionTest, AnInstructionToStopSetsTheSignalAndKeepsTheReason) {
-  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
-    return {
-        .instruction = Instruction::kStop, .reason = "worker-1: lost", .phase = RunPhase::kFailed};
-  });
-  const auto session = Join();
-  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
-  EXPECT_TRUE(stop_.requested());
-  EXPECT_EQ(session->ended(), absl::AbortedError("worker-1: lost"));
+TEST_F(SessionTest, AnInstructionToStopIsAnErrorWithItsReasonUnlessTheRunWasStopped) {
+  for (const RunPhase phase : {RunPhase::kFailed, RunPhase::kTraining, RunPhase::kStopped}) {
+    coordinator_.SetAnswer([=](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
+      return {.instruction = Instruction::kStop, .reason = "worker-1: lost", .phase = phase};
+    });
+    StopSignal stop;
+    const auto session = Session::Join(&coordinator_, Options(), Registration(), &stop);
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_TRUE(absl::IsCancelled((*session)->AwaitStart(2).status()));
+    EXPECT_TRUE(stop.requested());
+    EXPECT_EQ((*session)->ended(), phase == RunPhase::kStopped
+                                       ? absl::OkStatus()
+                                       : absl::AbortedError("worker-1: lost"));
+  }
 }
 
 TEST_F(SessionTest, AwaitEndWaitsUntilTheCoordinatorEndsTheRun) {
@@ -335,27 +330,7 @@ TEST_F(SessionTest, FailDoesNotWaitOnceTheRunHasEnded) {
   EXPECT_EQ(session->ended(), absl::AbortedError("worker 1 (b): lost"));
 }
 
-TEST_F(SessionTest, AStopInTheMiddleOfTheRunIsAnError) {
-  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
-    return {.instruction = Instruction::kStop,
-            .reason = "worker 3 (worker-3) was silent for too long",
-            .phase = RunPhase::kTraining};
-  });
-  const auto session = Join();
-  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
-  EXPECT_EQ(session->ended(), absl::AbortedError("worker 3 (worker-3) was silent for too long"));
-}
-
-TEST_F(SessionTest, ARunThatWasStoppedHasEndedAsAsked) {
-  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
-    return {.instruction = Instruction::kStop, .reason = "asked", .phase = RunPhase::kStopped};
-  });
-  const auto session = Join();
-  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
-  EXPECT_EQ(session->ended(), absl::OkStatus());
-}
-
-TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
+TEST_F(SessionTest, ALongBacklogIsToldInPartsWithoutWaitingAndTheEndWithTheLast) {
   std::promise<void> first_seen, go_on;
   bool first = true;
   std::vector<size_t> parts;
@@ -365,14 +340,14 @@ TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
           // The call lasts until the backlog is complete, so no heartbeat has only a part of it.
           first_seen.set_value();
           go_on.get_future().wait();
-          return absl::UnavailableError("away");
+          return Started();
         }
         if (!heartbeat.rounds.empty()) parts.push_back(heartbeat.rounds.size());
         if (!heartbeat.final.has_value()) return Started();
         return WorkerHeartbeatReply{.instruction = Instruction::kStop,
                                     .phase = RunPhase::kFinished};
       });
-  const auto session = Join();
+  const auto session = Join(absl::Hours(1));
   EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
   for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
   go_on.set_value();
@@ -383,25 +358,6 @@ TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
     EXPECT_EQ(last.rounds.back().round, 2499u);
   }
   EXPECT_THAT(parts, ElementsAre(1024, 1024, 452));
-}
-
-TEST_F(SessionTest, ABacklogIsToldWithoutWaitingForTheNextHeartbeat) {
-  std::promise<void> first_seen, go_on;
-  bool first = true;
-  coordinator_.SetAnswer([&](const WorkerHeartbeat&) {
-    if (std::exchange(first, false)) {
-      first_seen.set_value();
-      go_on.get_future().wait();
-    }
-    return Started();
-  });
-  const auto session = Join(absl::Hours(1));
-  EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
-  for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
-  go_on.set_value();
-  const auto last = coordinator_.AwaitHeartbeat(
-      [](const auto& h) { return !h.rounds.empty() && h.rounds.back().round == 2499; });
-  EXPECT_EQ(last.rounds.size(), 452u);
 }
 
 TEST_F(SessionTest, TheFoldersIdentityIsToldAndWithoutOneTheProcesss) {

@@ -15,14 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/member_testing.h"
-#include "worker/data/corpus.h"
+#include "tests/unit/worker/trainer/trainer_testing.h"
 #include "worker/member/sync_options.h"
-#include "worker/models/adamw.h"
-#include "worker/trainer/trainer.h"
 
 namespace longwave {
 namespace {
@@ -30,41 +27,17 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Half the squared distance of θ to 1, from a start that only it knows.
-class SquareReplica final : public Replica {
- public:
-  SquareReplica() {
-    for (size_t i = 0; i < theta_.size(); ++i) theta_[i] = 0.1f * static_cast<float>(i % 7);
-  }
-  const Manifest& manifest() const override { return manifest_; }
-  uint64_t parameter_count() const override { return theta_.size(); }
-  float* theta() override { return theta_.data(); }
-  float* gradient() override { return gradient_.data(); }
-  absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
-    batches.push_back(batch);
-    for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
-    return Loss(batch);
-  }
-  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override {
-    return std::vector<float>();
-  }
-  absl::StatusOr<double> Loss(const Batch&) override {
-    double sum = 0;
-    for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);
-    return sum;
-  }
-
-  std::vector<Batch> batches;
-
- private:
-  const Manifest manifest_ = {{{"w", {8, 16}}, {"b", {24}}}};
-  std::vector<float> theta_ = std::vector<float>(8 * 16 + 24);
-  std::vector<float> gradient_ = std::vector<float>(8 * 16 + 24);
-};
+// From a start that only it knows.
+QuadraticReplica Started() {
+  QuadraticReplica replica({{{"w", {8, 16}}, {"b", {24}}}});
+  for (size_t i = 0; i < replica.parameter_count(); ++i)
+    replica.theta()[i] = 0.1f * static_cast<float>(i % 7);
+  return replica;
+}
 
 // A process's life of a worker.
 struct Life {
-  SquareReplica replica;
+  QuadraticReplica replica = Started();
   RecordingHost host;
   Metrics metrics = Metrics(MetricPart::kWorker);
   absl::Status end;
@@ -81,19 +54,10 @@ struct Life {
 class TrainerReturnTest : public testing::Test {
  protected:
   void SetUp() override {
-    config_.run = {.preset = "test", .steps = 18, .seed = 5, .validation_batches = 1};
-    config_.model = {.kind = "gpt", .context = 4};
-    config_.train = {.batch = 3,
-                     .learning_rate = 0.1,
-                     .final_learning_rate_share = 0.1,
-                     .beta1 = 0.9,
-                     .beta2 = 0.99,
-                     .epsilon = 1e-8};
-    config_.sync = {.signal = SignalKind::kPseudoGradient,
-                    .inner_steps = 4,
-                    .beta = 0.5,
-                    .up = {.selection = Selection::kTopK, .codec = ValueCodec::kInt4, .k = 5},
-                    .update = UpdateRule::kSgd};
+    config_.run.validation_batches = 1;
+    config_.train.final_learning_rate_share = 0.1;
+    config_.sync.beta = 0.5;
+    config_.sync.up = {.selection = Selection::kTopK, .codec = ValueCodec::kInt4, .k = 5};
     config_.cluster.checkpoint_rounds = 1;
   }
 
@@ -135,7 +99,10 @@ class TrainerReturnTest : public testing::Test {
     life.hashes = *(*pipeline)->Hashes();
     life.momentum = *(*pipeline)->ExportMomentum();
   }
-  static const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
+  void LiveToTheEnd(Life& life, bool keeps = false) {
+    Live(life, keeps);
+    EXPECT_TRUE(life.end.ok()) << life.end;
+  }
 
   std::vector<Batch> BatchesOf(uint64_t from_step) const {
     std::vector<Batch> batches;
@@ -150,13 +117,12 @@ class TrainerReturnTest : public testing::Test {
     shards_.fetches.clear();
   }
 
-  RunConfig config_;
+  RunConfig config_ = TrainerConfig(18);
   const TestFolder temporary_;
   const std::string run_dir_ = temporary_.path();
   const Layout layout_ = *Layout::Create(
-      SquareReplica().manifest(), {.tiling = Tiling::kTensor, .block = 8, .segment_tiles = 1});
-  const Corpus corpus_ =
-      *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
+      Started().manifest(), {.tiling = Tiling::kTensor, .block = 8, .segment_tiles = 1});
+  const Corpus corpus_ = TrainerCorpus();
   FakeShards shards_ = FakeShards(static_cast<uint32_t>(layout_.segments().size()));
   SimFileSystem disk_ = SimFileSystem(1);
   SyncPipeline* pipeline_ = nullptr;  // of the life that is lived
@@ -164,8 +130,7 @@ class TrainerReturnTest : public testing::Test {
 
 TEST_F(TrainerReturnTest, WhoIsThereFromTheBeginningFetchesNothing) {
   Life life;
-  Live(life);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  LiveToTheEnd(life);
   EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_TRUE(shards_.fetches.empty());
   EXPECT_EQ(life.replica.batches, BatchesOf(0));
@@ -193,8 +158,7 @@ TEST_F(TrainerReturnTest, PushesWaitForACheckpointAloneWhereOneIsWritten) {
     EXPECT_EQ(std::ranges::count(*names, "checkpoint"), round % 2 == 0 ? 1 : 0) << round;
   };
   Life life;
-  Live(life, true);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  LiveToTheEnd(life, true);
   ASSERT_EQ(residuals.size(), 5u);
   for (const auto& [round, seen] : residuals) {
     EXPECT_EQ(seen.size(), round % 2 == 0 ? 1 : layout_.segments().size()) << round;
@@ -209,8 +173,7 @@ TEST_F(TrainerReturnTest, ALateJoinerBeginsWithTheFirstStepOfItsRound) {
   joiner.host.on_ready = [&](uint32_t ready) {
     if (ready == 2) joiner.host.first_round_ = 2;
   };
-  Live(joiner);
-  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  LiveToTheEnd(joiner);
   EXPECT_THAT(joiner.rounds(), ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(joiner.replica.batches, BatchesOf(8));
   EXPECT_EQ(joiner.host.reports[0].step, 12u);
@@ -224,8 +187,7 @@ TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
   Life other, joiner;
   Live(other);
   joiner.host.first_round_ = kRoundNever;
-  Live(joiner);
-  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  LiveToTheEnd(joiner);
   EXPECT_EQ(joiner.hashes, other.hashes);
   EXPECT_TRUE(joiner.replica.batches.empty());
   // No training is left, but the final replica is compared.
@@ -236,8 +198,7 @@ TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
 TEST_F(TrainerReturnTest, FollowsShardsThatHaveMoved) {
   Life life;
   life.host.new_endpoints = {"tcp://b:2"};
-  Live(life);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  LiveToTheEnd(life);
   EXPECT_THAT(shards_.endpoints, ElementsAre("tcp://b:2"));
 }
 
@@ -247,8 +208,7 @@ TEST_F(TrainerReturnTest, AJoinersFirstPushWeighsTheStepsThatItTook) {
   Live(other);
   KeepRounds(2);
   joiner.host.first_round_ = 2;
-  Live(joiner);
-  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  LiveToTheEnd(joiner);
   // Fragment 0 is taken two steps after the round's beginning, others' signals cover four.
   EXPECT_EQ(shards_.posts[0].weight, 2u * 12);
   EXPECT_EQ(shards_.posts[layout_.segments().size()].weight, 4u * 12);
@@ -267,8 +227,7 @@ TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
                    .merged = log[push.round],
                    .fate = late ? Fate::kLate : Fate::kAccepted};
   };
-  Live(sleeper);
-  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  LiveToTheEnd(sleeper);
   EXPECT_THAT(sleeper.rounds(), ElementsAre(0, 3, 4, 5));
   EXPECT_EQ(sleeper.replica.batches.size(), 4u + 6);
   // With those that it took and was late with, the run's steps.
@@ -289,8 +248,7 @@ TEST_F(TrainerReturnTest, WhoHasCaughtUpWithTheEndReportsItsHashes) {
                    .merged = shards_.logs[push.segment][push.round],
                    .fate = Fate::kLate};
   };
-  Live(sleeper);
-  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  LiveToTheEnd(sleeper);
   ASSERT_THAT(sleeper.rounds(), ElementsAre(0, 5));
   EXPECT_EQ(sleeper.replica.batches.size(), 4u);
   const RoundReport& end = sleeper.host.reports.back();
@@ -311,8 +269,7 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
     if (push.round == log.size()) log.push_back(push.payload);
     return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
   };
-  Live(sleeper);
-  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  LiveToTheEnd(sleeper);
   EXPECT_THAT(sleeper.rounds(), ElementsAre(3, 4, 5));
 }
 
@@ -342,8 +299,24 @@ TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {
 
 class TrainerCrashTest : public TrainerReturnTest {
  protected:
-  absl::StatusOr<std::optional<FoundCheckpoint>> Last(const WorkerFolder& folder) const {
-    return ReadLastCheckpoint(*folder.files(), folder.path(), 77, "worker-2", 2, ShapeOf(layout_));
+  void LiveUntilStopped(Life& life) {
+    Live(life, true);
+    EXPECT_TRUE(absl::IsCancelled(life.end)) << life.end;
+  }
+  // The checkpoint that is kept, if any, and is not stale.
+  std::optional<Checkpoint> Last() {
+    auto found = ReadLastCheckpoint(disk_, "state", 77, "worker-2", 2, ShapeOf(layout_));
+    EXPECT_TRUE(found.ok()) << found.status();
+    if (!found.ok() || !found->has_value()) return std::nullopt;
+    EXPECT_FALSE((*found)->stale);
+    return std::move((*found)->checkpoint);
+  }
+  template <typename Change>
+  void ChangeLast(const Change& change) {
+    std::optional<Checkpoint> last = Last();
+    ASSERT_TRUE(last.has_value());
+    change(*last);
+    ASSERT_TRUE((*WorkerFolder::Open(&disk_, "state"))->Write(*last).ok());
   }
 
   // Ends the life in the sync of `round`, after its pushes are sent and perhaps merged, and before
@@ -360,8 +333,7 @@ class TrainerCrashTest : public TrainerReturnTest {
       log.push_back(push.payload);
       return Settled{.round = push.round, .segment = push.segment, .merged = push.payload};
     };
-    Live(life, true);
-    ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+    LiveUntilStopped(life);
     shards_.on_settle = nullptr;
     for (const SegmentPush& push : shards_.pending) {
       // Copies the bytes as sent, since the dead process's memory is lost.
@@ -376,8 +348,7 @@ class TrainerCrashTest : public TrainerReturnTest {
   }
   std::vector<uint64_t> Undisturbed() {
     Life life;
-    Live(life);
-    EXPECT_TRUE(life.end.ok()) << life.end;
+    LiveToTheEnd(life);
     KeepRounds(0);
     return life.hashes;
   }
@@ -388,8 +359,7 @@ TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
   for (const bool merged : {true, false}) {
     CrashIn(2, merged);
     Life back;
-    Live(back, true);
-    ASSERT_TRUE(back.end.ok()) << back.end;
+    LiveToTheEnd(back, true);
     EXPECT_EQ(back.hashes, wanted) << merged;
     EXPECT_THAT(back.rounds(), ElementsAre(3, 4, 5));
     EXPECT_EQ(back.replica.batches, BatchesOf(12));
@@ -411,8 +381,7 @@ TEST_F(TrainerCrashTest, CountsWhatBecameOfEveryContribution) {
                    .merged = log[push.round],
                    .fate = late ? Fate::kLate : Fate::kAccepted};
   };
-  Live(back, true);
-  ASSERT_TRUE(back.end.ok()) << back.end;
+  LiveToTheEnd(back, true);
   // The updates of the round of the crash, which the worker learns of while it resumes, and of the
   // two rounds after it.
   const auto segments = static_cast<double>(layout_.segments().size());
@@ -432,8 +401,7 @@ TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) 
     return false;
   };
   life.host.on_report = [&](const RoundReport& report) { life.host.sealed_ = report.round >= 5; };
-  Live(life);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  LiveToTheEnd(life);
   EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_EQ(life.host.reports.back().segment_hashes, life.hashes);
   EXPECT_THAT(shards_.fetches, ElementsAre(FakeShards::FetchCall{0, 0, 5}));
@@ -448,11 +416,9 @@ TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {
     second.host.stop |= state.step == 13;
     second.host.is_over = second.host.stop;
   };
-  Live(second, true);
-  ASSERT_TRUE(absl::IsCancelled(second.end)) << second.end;
+  LiveUntilStopped(second);
   Life third;
-  Live(third, true);
-  ASSERT_TRUE(third.end.ok()) << third.end;
+  LiveToTheEnd(third, true);
   EXPECT_EQ(third.hashes, wanted);
 }
 
@@ -460,8 +426,7 @@ TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
   config_.cluster.checkpoint_rounds = 2;
   CrashIn(3, true);
   Life back;
-  Live(back, true);
-  ASSERT_TRUE(back.end.ok()) << back.end;
+  LiveToTheEnd(back, true);
   EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
   // Pushes of round 2 were not repeated.
   for (size_t i = shards_.posts.size() - layout_.segments().size(); i-- > 0;) {
@@ -477,8 +442,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndKeepsWhatIsInFlight) {
   for (const bool merged : {true, false}) {
     CrashIn(3, merged, /*told=*/true);
     Life back;
-    Live(back, true);
-    ASSERT_TRUE(back.end.ok()) << back.end;
+    LiveToTheEnd(back, true);
     EXPECT_EQ(back.hashes, wanted) << merged;
     EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
     EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
@@ -492,15 +456,12 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
     config_.cluster.checkpoint_rounds = checkpoint_rounds;
     Life life;
     life.host.on_state = [&](const WorkerState& state) { life.host.stop |= state.step == 10; };
-    Live(life, true);
-    ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+    LiveUntilStopped(life);
     disk_.Restart(SimFileSystem::Stop::kPower);
     {
-      auto folder = WorkerFolder::Open(&disk_, "state");
-      ASSERT_TRUE(folder.ok()) << folder.status();
-      auto found = Last(**folder);
-      ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
-      const Checkpoint& kept = (*found)->checkpoint;
+      const std::optional<Checkpoint> last = Last();
+      ASSERT_TRUE(last.has_value());
+      const Checkpoint& kept = *last;
       EXPECT_EQ(kept.round, 2u);
       EXPECT_EQ(kept.step, 10u);
       EXPECT_EQ(kept.tokens, 10u * 12);
@@ -516,8 +477,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
     }
     // The round is still open, so steps since the last signal are taken again.
     Life back;
-    Live(back, true);
-    ASSERT_TRUE(back.end.ok()) << back.end;
+    LiveToTheEnd(back, true);
     EXPECT_EQ(back.replica.batches, BatchesOf(8));
     EXPECT_THAT(back.rounds(), ElementsAre(2, 3, 4, 5));
     EXPECT_EQ(back.host.reports.back().tokens, (18u + 2) * 12);
@@ -537,24 +497,18 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndWhileItValidatesKeepsItsResidual) {
   life.host.on_state = [&](const WorkerState& state) {
     life.host.stop |= state.phase == WorkerPhase::kValidating && state.step == 8;
   };
-  Live(life, true);
-  ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
-  auto folder = WorkerFolder::Open(&disk_, "state");
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = Last(**folder);
-  ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
-  EXPECT_EQ((*found)->checkpoint.round, 2u);
-  EXPECT_EQ((*found)->checkpoint.step, 8u);
-  EXPECT_EQ((*found)->checkpoint.momentum, life.momentum);
+  LiveUntilStopped(life);
+  const std::optional<Checkpoint> last = Last();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->round, 2u);
+  EXPECT_EQ(last->step, 8u);
+  EXPECT_EQ(last->momentum, life.momentum);
 }
 
 TEST_F(TrainerCrashTest, WhoIsToldToEndWithoutCheckpointsKeepsNone) {
   config_.cluster.checkpoint_rounds = 0;
   CrashIn(2, true, /*told=*/true);
-  auto folder = WorkerFolder::Open(&disk_, "state");
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = Last(**folder);
-  EXPECT_TRUE(found.ok() && !found->has_value());
+  EXPECT_FALSE(Last().has_value());
 }
 
 TEST_F(TrainerCrashTest, ADiskThatTakesNoLastCheckpointLeavesTheOneBefore) {
@@ -564,25 +518,16 @@ TEST_F(TrainerCrashTest, ADiskThatTakesNoLastCheckpointLeavesTheOneBefore) {
     life.host.stop = true;
     disk_.faults.capacity_bytes = 1000;
   };
-  Live(life, true);
-  ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+  LiveUntilStopped(life);
   disk_.faults.capacity_bytes.reset();
-  auto folder = WorkerFolder::Open(&disk_, "state");
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  const auto found = Last(**folder);
-  ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
-  EXPECT_EQ((*found)->checkpoint.round, 1u);
+  const std::optional<Checkpoint> last = Last();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->round, 1u);
 }
 
 TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
   CrashIn(2, true);
-  {
-    auto folder = WorkerFolder::Open(&disk_, "state");
-    auto found = Last(**folder);
-    ASSERT_TRUE(found.ok() && found->has_value());
-    (*found)->checkpoint.blobs[1].name = "muon.momentum";
-    ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());
-  }
+  ChangeLast([](Checkpoint& last) { last.blobs[1].name = "muon.momentum"; });
   Life back;
   Live(back, true);
   EXPECT_EQ(back.end.code(), absl::StatusCode::kInvalidArgument);
@@ -594,15 +539,8 @@ TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
   CrashIn(2, true);
   KeepRounds(0);
   Life life;
-  auto folder = WorkerFolder::Open(&disk_, "state");
-  ASSERT_TRUE(folder.ok());
-  auto found = Last(**folder);
-  ASSERT_TRUE(found.ok() && found->has_value());
-  (*found)->checkpoint.run = 78;
-  ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());
-  folder->reset();
-  Live(life, true);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  ChangeLast([](Checkpoint& last) { last.run = 78; });
+  LiveToTheEnd(life, true);
   EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
@@ -610,8 +548,7 @@ TEST_F(TrainerCrashTest, AFullDiskStopsCheckpointsAndNotTheRun) {
   const std::vector<uint64_t> wanted = Undisturbed();
   disk_.faults.capacity_bytes = 1000;
   Life life;
-  Live(life, true);
-  ASSERT_TRUE(life.end.ok()) << life.end;
+  LiveToTheEnd(life, true);
   EXPECT_EQ(life.hashes, wanted);
 }
 

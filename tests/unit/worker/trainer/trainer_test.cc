@@ -1,5 +1,3 @@
-#include "worker/trainer/trainer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,14 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status_macros.h"
-#include "kernels/ops.h"
 #include "tests/support/plain_exchange.h"
 #include "tests/support/test_folder.h"
-#include "tests/unit/worker/member/member_testing.h"
-#include "worker/data/corpus.h"
+#include "tests/unit/worker/trainer/trainer_testing.h"
 #include "worker/member/sync_options.h"
-#include "worker/models/adamw.h"
 #include "worker/weights/weights_file.h"
 
 namespace longwave {
@@ -27,46 +21,20 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 
-// Half the squared distance of θ to 1: the gradient is θ − 1, whatever the batch.
-class QuadraticReplica final : public Replica {
- public:
-  const Manifest& manifest() const override { return manifest_; }
-  uint64_t parameter_count() const override { return theta_.size(); }
-  float* theta() override { return theta_.data(); }
-  float* gradient() override { return gradient_.data(); }
-  absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
-    batches.push_back(batch);
-    for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
-    return on_loss ? on_loss(batches.size() - 1) : Value();
-  }
-  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t>) override {
-    return std::vector<float>();
-  }
-  absl::StatusOr<double> Loss(const Batch&) override {
-    return on_validation ? on_validation() : Value();
-  }
-
-  std::vector<Batch> batches;
-  std::function<double(size_t)> on_loss;
-  std::function<double()> on_validation;
-
- private:
-  double Value() const {
-    double sum = 0;
-    for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);
-    return sum;
-  }
-
-  const Manifest manifest_ = {{{"w", {3, 2}}, {"b", {2}}}};
-  std::vector<float> theta_ = std::vector<float>(8);
-  std::vector<float> gradient_ = std::vector<float>(8);
-};
-
-const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
-
 AdamW MakeOptimizer() {
   return *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {},
                         {{0, 6, true}, {6, 2}});
+}
+
+// The result of a lone worker after `steps`.
+QuadraticReplica Alone(int steps) {
+  QuadraticReplica alone;
+  AdamW optimizer = MakeOptimizer();
+  for (int step = 0; step < steps; ++step) {
+    EXPECT_TRUE(alone.ForwardBackward({}).ok());
+    EXPECT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
+  }
+  return alone;
 }
 
 // A cluster of one: a posted push comes back as the merged update.
@@ -103,29 +71,11 @@ auto PostOf(uint32_t round, uint64_t weight) {
 
 class TrainerTest : public testing::Test {
  protected:
-  void SetUp() override {
-    config_.run = {.preset = "test",
-                   .steps = 10,
-                   .workers = 1,
-                   .shards = 1,
-                   .seed = 5,
-                   .validation_batches = 2};
-    config_.model = {.kind = "gpt", .context = 4};
-    config_.train = {.batch = 3,
-                     .learning_rate = 0.1,
-                     .final_learning_rate_share = 1,
-                     .beta1 = 0.9,
-                     .beta2 = 0.99,
-                     .epsilon = 1e-8};
-    config_.sync = {
-        .signal = SignalKind::kPseudoGradient, .inner_steps = 4, .update = UpdateRule::kSgd};
-  }
+  void SetUp() override { config_.run.validation_batches = 2; }
 
   absl::StatusOr<FinalReport> Run() {
-    const auto ops = OpsFor(BackendKind::kCpu);
-    if (!ops.ok()) return ops.status();
     auto pipeline = SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_,
-                                         *ops, {}, {replica_.theta(), replica_.gradient()});
+                                         &Cpu(), {}, {replica_.theta(), replica_.gradient()});
     if (!pipeline.ok()) return pipeline.status();
     AdamW optimizer = MakeOptimizer();
     Trainer trainer({.data = &corpus_,
@@ -135,7 +85,7 @@ class TrainerTest : public testing::Test {
                      .keeps_state = keeps_state_,
                      .member = {.config = &config_,
                                 .layout = &layout_,
-                                .ops = *ops,
+                                .ops = &Cpu(),
                                 .gradient = replica_.gradient(),
                                 .pipeline = pipeline->get(),
                                 .exchange = &exchange_,
@@ -145,13 +95,12 @@ class TrainerTest : public testing::Test {
   }
 
   bool keeps_state_ = true;
-  RunConfig config_;
+  RunConfig config_ = TrainerConfig(10);
   const TestFolder temporary_;
   const std::string run_dir_ = temporary_.path();
   QuadraticReplica replica_;
   Layout layout_ = *Layout::Create(replica_.manifest(), LayoutOptions{});
-  const Corpus corpus_ =
-      *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
+  const Corpus corpus_ = TrainerCorpus();
   RecordingHost host_;
   LoopbackExchange exchange_;
 };
@@ -170,12 +119,7 @@ TEST_F(TrainerTest, TheLastRoundHasTheStepsThatAreLeft) {
 
 TEST_F(TrainerTest, AnUnchangedPseudoGradientGivesTheLocalSteps) {
   ASSERT_TRUE(Run().ok());
-  QuadraticReplica alone;
-  AdamW optimizer = MakeOptimizer();
-  for (int step = 0; step < 10; ++step) {
-    ASSERT_TRUE(alone.ForwardBackward({}).ok());
-    ASSERT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
-  }
+  QuadraticReplica alone = Alone(10);
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], alone.theta()[i], 1e-5);
 }
 
@@ -198,9 +142,8 @@ TEST_F(TrainerTest, HashesAreOfTheParametersAfterTheInnerStep) {
   config_.run.steps = 1;
   ASSERT_TRUE(Run().ok());
   uint64_t hash = 0;
-  const auto ops = OpsFor(BackendKind::kCpu);
   ASSERT_TRUE(
-      (*ops)->hash({}, {.layout = &layout_, .theta = replica_.theta(), .hashes = {&hash, 1}}).ok());
+      Cpu().hash({}, {.layout = &layout_, .theta = replica_.theta(), .hashes = {&hash, 1}}).ok());
   EXPECT_EQ(host_.reports[0].segment_hashes[0], hash);
 }
 
@@ -225,15 +168,6 @@ TEST_F(TrainerTest, OnlyTheChosenMemberValidatesAndWritesTheModel) {
     EXPECT_TRUE(host_.reports[round].validation_loss.has_value());
   EXPECT_EQ(report->validation_loss, host_.reports[2].validation_loss);
   EXPECT_DOUBLE_EQ(*report->validation_loss, *replica_.Loss({}));
-}
-
-TEST_F(TrainerTest, OthersDoNeither) {
-  host_.validates_ = false;
-  const auto report = Run();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_TRUE(report->model_file.empty());
-  EXPECT_FALSE(report->validation_loss.has_value());
-  EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
 }
 
 // The writer was lost after the last round. The worker that gets the duty then fulfils it.
@@ -322,17 +256,6 @@ TEST_F(TrainerTest, AStopEndsTheWaitForAnUpdate) {
   };
   EXPECT_TRUE(absl::IsCancelled(Run().status()));
   EXPECT_EQ(replica_.batches.size(), 4u);
-}
-
-// The result of a lone worker after `steps`.
-QuadraticReplica Alone(int steps) {
-  QuadraticReplica alone;
-  AdamW optimizer = MakeOptimizer();
-  for (int step = 0; step < steps; ++step) {
-    EXPECT_TRUE(alone.ForwardBackward({}).ok());
-    EXPECT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
-  }
-  return alone;
 }
 
 TEST_F(TrainerTest, OfARunThatIsStoppedTheWeightsAfterItsLastUpdateAreWritten) {

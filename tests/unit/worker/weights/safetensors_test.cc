@@ -47,14 +47,6 @@ TEST_F(SafetensorsTest, HeaderAndBytesAreExact) {
   EXPECT_EQ(data, (std::vector<float>{10, 20, 30, 1, 2, 3, 4}));
 }
 
-TEST_F(SafetensorsTest, ReplacesAFileAndLeavesNothingElse) {
-  const fs::path path = folder_ / "model.safetensors";
-  std::ofstream(path) << "an older file";
-  ASSERT_TRUE(WriteSafetensors(path, manifest_, layout_, theta_.data(), {}).ok());
-  EXPECT_GT(fs::file_size(path), 28u);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
-}
-
 TEST_F(SafetensorsTest, NamesAFolderThatIsMissing) {
   const absl::Status status =
       WriteSafetensors(folder_ / "none" / "m.safetensors", manifest_, layout_, theta_.data(), {});

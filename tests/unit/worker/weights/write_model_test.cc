@@ -23,12 +23,10 @@ using ::testing::HasSubstr;
 class WriteModelTest : public testing::Test {
  protected:
   void SetUp() override {
-    ModelSection& model = config_.model;
-    model.kind = "gpt";
-    model.d_model = 8;
-    model.layers = 1;
-    model.heads = 2;
-    model.context = 4;
+    config_.model.d_model = 8;
+    config_.model.layers = 1;
+    config_.model.heads = 2;
+    config_.model.context = 4;
   }
 
   void Write(const char* name) {
