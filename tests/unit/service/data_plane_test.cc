@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
-#include "server/store/wrapped_file_system.h"
 #include "tests/support/sim_file_system.h"
+#include "tests/support/wrapped_file_system.h"
 #include "tests/unit/service/shard_worker.h"
 
 namespace longwave {

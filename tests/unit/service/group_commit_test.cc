@@ -15,8 +15,8 @@
 
 #include "common/base/status_macros.h"
 #include "server/store/posix_file_system.h"
-#include "server/store/wrapped_file_system.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/wrapped_file_system.h"
 #include "tests/unit/coordinator/coordinator_testing.h"
 
 namespace longwave {
