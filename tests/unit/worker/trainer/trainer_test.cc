@@ -18,7 +18,7 @@
 #include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
 #include "worker/models/adamw.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {
