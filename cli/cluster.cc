@@ -49,7 +49,7 @@ constexpr int kLinesMax = 1000;
 
 // The argument after `flag`.
 std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) {
-  const auto place = std::find(argv.begin(), argv.end(), flag);
+  const auto place = std::ranges::find(argv, flag);
   return place == argv.end() || place + 1 == argv.end() ? nullptr : &*(place + 1);
 }
 
@@ -259,7 +259,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) return absl::OkStatus();
-    const bool reaping = std::any_of(children_.begin(), children_.end(), [](Child& child) {
+    const bool reaping = std::ranges::any_of(children_, [](Child& child) {
       return child.process->output_fd() < 0 && child.process->Running();
     });
     Poll(reaping ? std::min(left, kReapInterval) : left);

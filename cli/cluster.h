@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_CLI_CLUSTER_H_
 #define LONGWAVE_CLI_CLUSTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "cli/process.h"
-#include "cli/restart_budget.h"
 #include "cli/run_folder.h"
 #include "cli/security/cluster_credentials.h"
 #include "common/config/run_config.h"
@@ -41,6 +41,25 @@ struct ClusterOptions {
 
 // Threads of each worker: train.threads, or its share of the machine's cores.
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores);
+
+// The limit of a process's restarts, kMax within kWindow, so that a process that cannot run ends
+// the run.
+class RestartBudget {
+ public:
+  static constexpr size_t kMax = 5;
+  static constexpr absl::Duration kWindow = absl::Seconds(60);
+
+  // Counts a restart; false if the limit is reached.
+  bool Spend(absl::Time now) {
+    while (!spent_.empty() && spent_.front() + kWindow <= now) spent_.pop_front();
+    if (spent_.size() >= kMax) return false;
+    spent_.push_back(now);
+    return true;
+  }
+
+ private:
+  std::deque<absl::Time> spent_;
+};
 
 // A whole cluster on this machine: one coordinator, the shards and the workers, each a child
 // process. The destructor ends all of them. Not thread-safe.

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
-#include "cli/preflight.h"
+#include "cli/up.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -24,8 +24,8 @@ absl::Status Check(const std::string& file, const Overrides& overrides) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, Load(file, overrides));
   // For a model of the workers' own the configuration has neither shape nor data.
   if (config.model.kind != "external") LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
-  PrintLine(stdout, absl::StrCat("good: preset ", config.run.preset, ", ", config.run.steps,
-                                 " steps in ", RoundCount(config), " rounds"));
+  PrintLine(stdout, "good: preset ", config.run.preset, ", ", config.run.steps, " steps in ",
+            RoundCount(config), " rounds");
   const std::string few = FewRoundsSentence(config);
   if (!few.empty()) PrintLine(stdout, few);
   return absl::OkStatus();

@@ -45,8 +45,8 @@ class LogDisplay : public Display {
     if (!training_shown_ && input.status->phase != RunPhase::kWaiting &&
         input.status->parameters > 0) {
       training_shown_ = true;
-      PrintLine(stdout, absl::StrCat("training ", input.status->parameters,
-                                     " parameters, coordinator at ", input.coordinator_address));
+      PrintLine(stdout, "training ", input.status->parameters, " parameters, coordinator at ",
+                input.coordinator_address);
     }
     std::vector<std::string> troubles = TroubleLines(*input.status);
     if (troubles != troubles_) {

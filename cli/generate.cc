@@ -11,7 +11,6 @@
 #include "cli/programs/programs.h"
 #include "cli/screen.h"
 #include "cli/text.h"
-#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 
@@ -55,7 +54,7 @@ void PrintSample(const std::string& run_folder) {
   const auto ended = RunToEnd(*command, kPatience);
   if (!ended.ok() || !ended->well) return;
   PrintLine(stdout, "");
-  PrintLine(stdout, absl::StrCat("a sample of the model (longwave generate ", run_folder, ")"));
+  PrintLine(stdout, "a sample of the model (longwave generate ", run_folder, ")");
   const std::vector<std::string> lines = absl::StrSplit(ended->output, '\n', absl::SkipEmpty());
   for (size_t i = 0; i < std::min(lines.size(), kLinesMax); ++i)
     PrintLine(stdout, FitWidth(absl::StrCat("    ", lines[i]), StyleOf(stdout).width));

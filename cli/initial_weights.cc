@@ -6,7 +6,6 @@
 #include <optional>
 #include <system_error>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/process.h"

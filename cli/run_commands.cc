@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/logs.h"
 #include "cli/status.h"
@@ -26,11 +25,10 @@ absl::Status Stop(const Target& target) {
     return FailedPrecondition("the run is over already (", Name(run.phase), ")");
   }
   LONGWAVE_RETURN_IF_ERROR(client->StopRun("stopped by an operator"));
-  PrintLine(stdout,
-            absl::StrCat("stopped", run.phase == RunPhase::kTraining
-                                        ? "; the worker that validates writes the weights of "
-                                          "now into its run folder"
-                                        : " before the run had begun"));
+  PrintLine(stdout, "stopped",
+            run.phase == RunPhase::kTraining ? "; the worker that validates writes the weights of "
+                                               "now into its run folder"
+                                             : " before the run had begun");
   return absl::OkStatus();
 }
 
@@ -61,8 +59,7 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     commands->emplace_back(command, [options, name, run = std::move(run)] {
       const std::string& address = options->target.address;
       if (IsHostPort(address)) return run();
-      PrintLine(stderr,
-                absl::StrCat("longwave ", name, ": got ", Quotable(address), ", wanted host:port"));
+      PrintLine(stderr, "longwave ", name, ": got ", Quotable(address), ", wanted host:port");
       return 1;
     });
     return command;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/display.h"
 #include "cli/interrupts.h"
@@ -140,7 +139,7 @@ int RunStatusCommand(const Target& target, bool json) {
 int RunTop(const Target& target, bool plain) {
   const absl::StatusOr<RunPhase> phase = Watch(target, plain);
   if (!phase.ok()) return ExitStatus("longwave top: failed", phase.status());
-  PrintLine(stdout, absl::StrCat("longwave top: the run is ", std::string(Name(*phase))));
+  PrintLine(stdout, "longwave top: the run is ", std::string(Name(*phase)));
   return *phase == RunPhase::kFailed ? 1 : 0;
 }
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "common/config/run_config.h"
 #include "common/control/control.h"
 

@@ -13,7 +13,7 @@ bool StartsCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 
 }  // namespace
 
 size_t DisplayWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCodePoint));
+  return static_cast<size_t>(std::ranges::count_if(text, StartsCodePoint));
 }
 
 std::string FitWidth(std::string_view text, size_t width) {
@@ -80,7 +80,7 @@ std::vector<std::string> TextTable::Lines(size_t width,
   std::vector<std::string> lines = LinesWithout(without);
   const auto is_wide = [width](const std::string& line) { return DisplayWidth(line) > width; };
   for (const size_t column : expendable) {
-    if (std::none_of(lines.begin(), lines.end(), is_wide)) break;
+    if (std::ranges::none_of(lines, is_wide)) break;
     without.insert(column);
     lines = LinesWithout(without);
   }

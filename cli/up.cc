@@ -362,7 +362,7 @@ int RunUp(const UpOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<RunEnd> ended = Execute(options);
   if (!ended.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave up: failed: ", ended.status().message()));
+    PrintLine(stderr, "longwave up: failed: ", ended.status().message());
     return 1;
   }
   const auto& [summary, run_folder, signal] = *ended;
@@ -371,7 +371,7 @@ int RunUp(const UpOptions& options) {
     PrintSample(run_folder);
   PrintClosing(summary.outcome, ClosingLine(summary, run_folder));
   const bool failed = summary.outcome == RunOutcome::kFailed;
-  if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
+  if (failed) PrintLine(stderr, "logs are in ", run_folder, "/logs");
   if (summary.outcome == RunOutcome::kFinished) return 0;
   return signal && !failed ? 128 + *signal : 1;
 }

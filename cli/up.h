@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 
@@ -30,7 +31,12 @@ struct UpOptions {
 // failed or was stopped from elsewhere, 128 plus the signal for one that a signal ended.
 int RunUp(const UpOptions& options);
 
-// The configuration for the run's processes, checked before they start (see CheckRun). Paths of
+// Checks a run before its processes start: the data exist and are long enough, and the model has
+// segments for every shard. A run that fails here leaves no folder and may be repeated under the
+// same name. The processes check too, since they may run elsewhere.
+absl::Status CheckRun(const RunConfig& config);
+
+// The configuration for the run's processes, checked by CheckRun. Paths of
 // data do not depend on the working folder.
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
 

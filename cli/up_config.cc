@@ -3,16 +3,32 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "cli/preflight.h"
 #include "cli/up.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
+#include "common/layout/layout.h"
+#include "worker/data/corpus.h"
 #include "worker/data/data_files.h"
 
 namespace longwave {
+namespace {
+
+// A table of tiles for more parameters takes long. The worker, which needs the table anyway and
+// checks its memory first, reports the error.
+constexpr double kParametersLaidOutMax = 1e9;
+
+}  // namespace
+
+absl::Status CheckRun(const RunConfig& config) {
+  LONGWAVE_RETURN_IF_ERROR(CheckCorpus(config.data, config.model));
+  if (GptParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
+}
 
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   if (options.config_file.empty() && !options.worker_command.has_value()) {

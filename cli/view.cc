@@ -67,18 +67,13 @@ Lines Below(const Lines& table, size_t rows_max, absl::string_view noun) {
   return lines;
 }
 
-bool IsGone(WorkerPhase phase) {
-  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed ||
-         phase == WorkerPhase::kExpelled;
-}
-
 bool TakesPart(const WorkerState& state) {
-  return !IsGone(state.phase) && state.phase != WorkerPhase::kJoining;
+  return !HasLeft(state.phase) && state.phase != WorkerPhase::kJoining;
 }
 
 Hue HueOf(const WorkerState& state, uint32_t foremost) {
   if (state.phase == WorkerPhase::kDone) return Hue::kGood;
-  if (IsGone(state.phase)) return Hue::kBad;
+  if (HasLeft(state.phase)) return Hue::kBad;
   return !TakesPart(state) || foremost > state.round + 1 ? Hue::kDoubtful : Hue::kPlain;
 }
 
@@ -95,7 +90,7 @@ Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
       "ranks");
   // Sorted by name, worker-10 after worker-9; workers register in any order.
   std::vector<MemberStatus> members = status.members;
-  std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
+  std::ranges::sort(members, [](const MemberStatus& a, const MemberStatus& b) {
     const std::string &left = a.member.name, &right = b.member.name;
     return std::tuple(left.size(), left) < std::tuple(right.size(), right);
   });
@@ -160,9 +155,8 @@ Lines TrafficTable(const Summary& summary, size_t width) {
   add("DiLoCo (fp32)", summary.bytes_diloco_fp32());
   add("DDP (fp32)", summary.bytes_ddp_fp32());
   std::vector<std::string> lines = table.Lines();
-  const bool fits = std::all_of(lines.begin(), lines.end(), [width](const std::string& line) {
-    return DisplayWidth(line) <= width;
-  });
+  const bool fits = std::ranges::all_of(
+      lines, [width](const std::string& line) { return DisplayWidth(line) <= width; });
   return WithHues(fits ? std::move(lines) : narrow.Lines(), {});
 }
 

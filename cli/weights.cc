@@ -21,7 +21,7 @@
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/join.h"
 #include "worker/member/present_weights.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 #include "worker/weights/write_model.h"
 
 namespace longwave {
@@ -102,8 +102,8 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(file, config, *run.manifest, layout, weights.theta.data(),
                  std::min(uint64_t{weights.rounds} * config.sync.inner_steps, config.run.steps)));
-  PrintLine(stdout, absl::StrCat("wrote ", file, ": the model after round ", weights.rounds, " of ",
-                                 RoundCount(config), ", state ", FormatHash(weights.state_hash)));
+  PrintLine(stdout, "wrote ", file, ": the model after round ", weights.rounds, " of ",
+            RoundCount(config), ", state ", FormatHash(weights.state_hash));
   return absl::OkStatus();
 }
 

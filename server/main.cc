@@ -56,10 +56,10 @@ struct Flags {
 };
 
 // The process that started this one waits for this line.
-void SayReady(const std::string& address) { PrintLine(stdout, absl::StrCat("ready ", address)); }
+void SayReady(const std::string& address) { PrintLine(stdout, "ready ", address); }
 
 void SayHealth(const std::string& address) {
-  if (!address.empty()) Log(LogLevel::kInfo, absl::StrCat("health ", address));
+  if (!address.empty()) Log(LogLevel::kInfo, "health ", address);
 }
 
 // An option of the other role is a mistake. The descriptions begin with the role where there is
@@ -76,7 +76,7 @@ absl::Status CheckRole(const CLI::App& app, const std::string& role) {
 absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   SetLogProcess("coordinator");
   if (const std::string few = FewRoundsSentence(config); !few.empty())
-    Log(LogLevel::kWarning, absl::StrCat("rounds: ", few));
+    Log(LogLevel::kWarning, "rounds: ", few);
   Metrics metrics(MetricPart::kCoordinator);
   ShowRun(config, &metrics);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,

@@ -7,13 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -41,17 +38,16 @@
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
 #include "kernels/ops.h"
-#include "worker/check_device.h"
-#include "worker/check_fit.h"
 #include "worker/data/corpus.h"
 #include "worker/member/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
 #include "worker/models/device.h"
+#include "worker/models/memory.h"
 #include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
 #include "worker/trainer/trainer.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 #include "worker/weights/write_model.h"
 #include "worker/write_text.h"
 
@@ -170,10 +166,9 @@ absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepar
                                                                   config, flags, replica.manifest(),
                                                                   place.layout());
                                                             }}));
-  Log(LogLevel::kInfo,
-      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data.Size(),
-                   ", backend ", std::string(prepared.ops->name), ", ", config.train.threads,
-                   " threads"));
+  Log(LogLevel::kInfo, "training ", replica.parameter_count(), " parameters on ",
+      prepared.data.Size(), ", backend ", prepared.ops->name, ", ", config.train.threads,
+      " threads");
   Trainer trainer({.data = &prepared.data,
                    .replica = &replica,
                    .optimizer = prepared.optimizer.get(),
@@ -198,10 +193,7 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
 void Stay(const std::stop_token& told_to_end) {
   if (told_to_end.stop_requested()) return;
   Log(LogLevel::kInfo, "stays until it is told to end");
-  std::mutex mutex;
-  std::condition_variable_any condition;
-  std::unique_lock lock(mutex);
-  condition.wait(lock, told_to_end, [] { return false; });
+  while (!told_to_end.stop_requested()) WaitFor(absl::Hours(1), told_to_end);
 }
 
 // Cancelled: a signal came before the end of the run.
@@ -210,8 +202,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   if (!device.why_not_cuda.empty()) {
-    Log(LogLevel::kInfo,
-        absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
+    Log(LogLevel::kInfo, "train.device auto: computing on the CPU: ", device.why_not_cuda);
   }
   Metrics metrics(MetricPart::kWorker, device.ops->on_device ? "cuda" : "cpu");
   ShowRun(config, &metrics);
@@ -219,7 +210,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
-  const absl::Status fits = CheckFit(config, !flags.state_dir.empty(), manifest, device);
+  const absl::Status fits = CheckFit(config, !flags.state_dir.empty(), manifest, *device.ops);
   if (!fits.ok() && ParameterCount(manifest) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
                             MemberPlace::Open({.config = config,
@@ -241,19 +232,30 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   if (absl::IsFailedPrecondition(worker.status())) {
     const std::optional<RunPhase> end = place->EndOfRun();
     if (end == RunPhase::kFinished || (end.has_value() && flags.stay_when_done)) {
-      Log(LogLevel::kInfo, std::string(worker.status().message()));
+      Log(LogLevel::kInfo, worker.status().message());
       if (flags.stay_when_done) Stay(told_to_end);
       return absl::OkStatus();
     }
   }
   LONGWAVE_RETURN_IF_ERROR(worker.status());
-  PrintLine(stdout, absl::StrCat("ready ", *worker));
+  PrintLine(stdout, "ready ", *worker);
   SayMetrics(metrics_server.get());
   const absl::Status trained = Train(config, flags, *prepared, *place);
   const absl::Status ended = place->End(trained);
   const bool cut_short = absl::IsCancelled(trained) && told_to_end.stop_requested();
   if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
   return cut_short ? trained : ended;
+}
+
+// For `longwave doctor`: shows that all libraries load, and prints the device that a worker would
+// use, `device cuda` for example. `why not cuda` begins a line with a reason. Returns the exit
+// status.
+int CheckDevice(const std::string& asked) {
+  const absl::StatusOr<Device> device = OpenDevice(asked);
+  if (!device.ok()) return ExitStatus("error: longwave-worker", device.status());
+  PrintLine(stdout, "device ", device->ops->on_device ? "cuda" : "cpu");
+  if (!device->why_not_cuda.empty()) PrintLine(stdout, "why not cuda ", device->why_not_cuda);
+  return 0;
 }
 
 int Main(int argc, char** argv) {
@@ -336,7 +338,7 @@ int Main(int argc, char** argv) {
   const std::string prefix = absl::StrCat(flags.name, ": ");
   // The coordinator's sentences already name the worker.
   const bool named = absl::StartsWith(message, prefix) || absl::IsAborted(status);
-  PrintLine(stderr, absl::StrCat("error: ", named ? "" : prefix, message));
+  PrintLine(stderr, "error: ", named ? "" : prefix, message);
   return 1;
 }
 

@@ -12,7 +12,7 @@
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "worker/weights/gpt2_config.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {

@@ -2,8 +2,7 @@
 
 #include <cstdint>
 
-#include "cli/doctor/measure_links.h"
-#include "cli/doctor/measure_machine.h"
+#include "cli/doctor/measure.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "cli/doctor/measure_machine.h"
+#include "cli/doctor/measure.h"
 
 namespace longwave {
 namespace {
@@ -40,9 +40,8 @@ bool IsOnTheBus() {
 std::string ModuleVersion() {
   for (const absl::string_view word :
        absl::StrSplit(FirstLine("/proc/driver/nvidia/version"), ' ', absl::SkipEmpty())) {
-    if (word.find('.') != word.npos && std::all_of(word.begin(), word.end(), [](char c) {
-          return c == '.' || (c >= '0' && c <= '9');
-        }))
+    if (word.find('.') != word.npos &&
+        std::ranges::all_of(word, [](char c) { return c == '.' || (c >= '0' && c <= '9'); }))
       return std::string(word);
   }
   return "";

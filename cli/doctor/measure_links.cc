@@ -1,5 +1,3 @@
-#include "cli/doctor/measure_links.h"
-
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cli/doctor/measure.h"
 #include "common/base/clock.h"
 #include "common/base/descriptor.h"
 #include "common/base/errors.h"

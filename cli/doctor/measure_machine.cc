@@ -1,5 +1,3 @@
-#include "cli/doctor/measure_machine.h"
-
 #include <fcntl.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -10,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/doctor/measure.h"
 #include "cli/programs/programs.h"
 #include "common/base/clock.h"
 #include "common/base/descriptor.h"

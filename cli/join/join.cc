@@ -111,9 +111,8 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
                       .name = known                  ? known->name
                               : options.name.empty() ? NameOfThisMachine()
                                                      : options.name};
-  PrintLine(stdout,
-            absl::StrCat("would ", known ? "" : "redeem the token and ", "run ",
-                         absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ")));
+  PrintLine(stdout, "would ", known ? "" : "redeem the token and ", "run ",
+            absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " "));
   if (is_fit) return absl::OkStatus();
   return FailedPrecondition("a check failed, see above; nothing was changed");
 }
@@ -140,8 +139,7 @@ absl::Status Join(const JoinOptions& options) {
                                                         : JoinedFolder(options.state_dir);
   if (options.dry_run) return DryRun(options, folder, binaries);
   LONGWAVE_ASSIGN_OR_RETURN(const Joined joined, RedeemOrResume(options, folder));
-  PrintLine(stdout, absl::StrCat("joined   ", joined.coordinator, " as ", joined.name, ", in ",
-                                 folder.path()));
+  PrintLine(stdout, "joined   ", joined.coordinator, " as ", joined.name, ", in ", folder.path());
   LONGWAVE_ASSIGN_OR_RETURN(const bool has_finished, HasFinished(joined, folder));
   if (has_finished) {
     PrintLine(stdout, "the run has finished already: there is nothing left to train");

@@ -23,14 +23,14 @@
 #include "common/control/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 #include "worker/weights/write_model.h"
 
 namespace longwave {
 namespace {
 
-void Row(absl::string_view name, const std::string& value) {
-  PrintLine(stdout, absl::StrFormat("%-11s%s", name, value));
+void Row(absl::string_view name, const auto&... value) {
+  PrintLine(stdout, absl::StrFormat("%-11s", name), value...);
 }
 
 // The run's own record of its end.
@@ -91,28 +91,27 @@ void PrintAudit(const RunReplayReport& report) {
     from_the_start = from_the_start && shard.first_sequence == 1;
   }
   Row("log",
-      absl::StrCat(
-          records, " records of ", report.shards.size(), " shards, ",
-          from_the_start ? "from the run's beginning" : "of which the oldest have been dropped",
-          tail > 0 ? absl::StrCat("; ", tail, " bytes that were never synced") : ""));
+
+      records, " records of ", report.shards.size(), " shards, ",
+      from_the_start ? "from the run's beginning" : "of which the oldest have been dropped",
+      tail > 0 ? absl::StrCat("; ", tail, " bytes that were never synced") : "");
   const uint64_t open = Sum(report, &ShardFindings::pushes_open);
-  Row("pushes", absl::StrCat(Sum(report, &ShardFindings::pushes), " accepted",
-                             report.problem_count() == 0 ? ", each in exactly one merge" : "",
-                             open > 0 ? absl::StrCat(" (", open, " in rounds still open)") : ""));
+  Row("pushes", Sum(report, &ShardFindings::pushes), " accepted",
+      report.problem_count() == 0 ? ", each in exactly one merge" : "",
+      open > 0 ? absl::StrCat(" (", open, " in rounds still open)") : "");
   const uint64_t unproved = Sum(report, &ShardFindings::merges_unproved);
   Row("merges",
-      absl::StrCat(
-          Sum(report, &ShardFindings::merges), ", ", Sum(report, &ShardFindings::merges_recomputed),
-          " of them made again from their pushes, bit for bit",
-          unproved > 0 ? absl::StrCat(" (", unproved, " lack what they were made of)") : ""));
-  Row("snapshots",
-      absl::StrCat(Sum(report, &ShardFindings::states_compared), " of what shards held back and ",
-                   report.models_compared, " of parameters compared"));
+
+      Sum(report, &ShardFindings::merges), ", ", Sum(report, &ShardFindings::merges_recomputed),
+      " of them made again from their pushes, bit for bit",
+      unproved > 0 ? absl::StrCat(" (", unproved, " lack what they were made of)") : "");
+  Row("snapshots", Sum(report, &ShardFindings::states_compared), " of what shards held back and ",
+      report.models_compared, " of parameters compared");
   if (report.rounds_compared > 0) {
-    Row("rounds", absl::StrCat(report.rounds_compared, " compared with what was recorded of them"));
+    Row("rounds", report.rounds_compared, " compared with what was recorded of them");
   }
   if (const uint64_t restored = Sum(report, &ShardFindings::segments_restored); restored > 0) {
-    Row("restored", absl::StrCat(restored, " segments begin with a replica's parameters"));
+    Row("restored", restored, " segments begin with a replica's parameters");
   }
 }
 
@@ -182,8 +181,7 @@ absl::Status Replay(const ReplayOptions& options) {
   }
   LONGWAVE_ASSIGN_OR_RETURN(const RunReplayReport report, ReplayRun(input));
 
-  Row("run", absl::StrCat(options.run_folder, ", preset ", config.run.preset, ", ",
-                          FormatHash(report.run)));
+  Row("run", options.run_folder, ", preset ", config.run.preset, ", ", FormatHash(report.run));
   PrintAudit(report);
   for (const std::string& problem : report.problems()) Row("problem", problem);
   const std::optional<Recorded> recorded = ReadSummary(options.run_folder + "/summary.json");
@@ -200,11 +198,11 @@ absl::Status Replay(const ReplayOptions& options) {
                             : absl::StrCat("NOT the run's, which is ", recorded->state_hash,
                                            " after ", recorded->rounds, " rounds");
     }
-    Row("model", absl::StrCat("after ", report.rounds, " rounds",
-                              report.ends_within_round ? " (some segments have more) " : " ",
-                              FormatHash(*report.state_hash), ", ", verdict));
+    Row("model", "after ", report.rounds, " rounds",
+        report.ends_within_round ? " (some segments have more) " : " ",
+        FormatHash(*report.state_hash), ", ", verdict);
   } else {
-    Row("model", absl::StrCat("not made again: ", report.why_no_state));
+    Row("model", "not made again: ", report.why_no_state);
   }
   if (!options.weights.empty()) {
     LONGWAVE_RETURN_IF_ERROR(WriteReplayed(options.weights, report, config, manifest, layout));

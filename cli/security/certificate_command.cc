@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 
 #include <memory>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -80,7 +80,7 @@ absl::Status ListTokens(const Target& target) {
                               token.subject == "worker/" ? "any worker" : token.subject, token.used,
                               token.uses, StateOf(token), absl::StrJoin(token.joined, ", ")));
   }
-  for (const std::string& name : list.expelled) PrintLine(stdout, absl::StrCat("expelled: ", name));
+  for (const std::string& name : list.expelled) PrintLine(stdout, "expelled: ", name);
   return absl::OkStatus();
 }
 

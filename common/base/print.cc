@@ -12,7 +12,7 @@
 
 namespace longwave {
 
-void PrintLine(std::FILE* file, std::string_view text) {
+void PrintText(std::FILE* file, std::string_view text) {
   const std::string line = Printable(text) + "\n";
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
@@ -27,13 +27,13 @@ std::string ForShell(const std::string& word) {
 
 int ExitStatus(const char* command, const absl::Status& status) {
   if (status.ok()) return 0;
-  PrintLine(stderr, absl::StrCat(command, ": ", status.message()));
+  PrintLine(stderr, command, ": ", status.message());
   return 1;
 }
 
 int CheckOutput(const std::string& program, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  PrintLine(stderr, program + ": cannot write the output: " + std::strerror(errno));
+  PrintLine(stderr, program, ": cannot write the output: ", std::strerror(errno));
   return status == 0 ? 1 : status;
 }
 

@@ -6,12 +6,18 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 
 namespace longwave {
 
-// Writes `text`, made Printable since other processes' words may be in it, as one line to standard
-// output or error, and flushes.
-void PrintLine(std::FILE* file, std::string_view text);
+// Writes the parts in a row, each as in an error (errors.h), as one line to standard output or
+// error, and flushes. The line is made Printable, since other processes' words may be in it.
+void PrintText(std::FILE* file, std::string_view text);
+template <typename... Parts>
+void PrintLine(std::FILE* file, const Parts&... parts) {
+  PrintText(file, absl::StrCat(ErrorPart(parts)...));
+}
 
 // A word as it is typed in a shell, quoted where it must be.
 std::string ForShell(const std::string& word);

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "common/base/check.h"
@@ -41,6 +43,13 @@ void SetHandler(void (*handler)(int)) {
 }
 
 }  // namespace
+
+void WaitFor(absl::Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any condition;
+  std::unique_lock lock(mutex);
+  condition.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
+}
 
 bool IgnoresHangup() {
   struct sigaction action;

@@ -3,11 +3,15 @@
 
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "absl/time/time.h"
 
 namespace longwave {
+
+// Returns after `duration`, or as soon as `stop` is requested.
+void WaitFor(absl::Duration duration, const std::stop_token& stop);
 
 // Under nohup: a SIGHUP is to stay ignored.
 bool IgnoresHangup();

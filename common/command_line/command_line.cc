@@ -72,7 +72,7 @@ std::optional<int> ParseCommandLine(CLI::App* app, int argc, char** argv,
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0)  // --help, --version
       return CheckOutput(app->get_name(), app->exit(error));
-    PrintLine(stderr, absl::StrCat(prefix, Sentence(*app, error), " (--help lists the options)"));
+    PrintLine(stderr, prefix, Sentence(*app, error), " (--help lists the options)");
     return 1;
   }
   return std::nullopt;

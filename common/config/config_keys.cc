@@ -370,8 +370,8 @@ const ConfigKey* FindConfigKey(std::string_view name) {
 
 bool IsConfigSection(std::string_view name) {
   const std::string prefix = std::string(name) + ".";
-  return std::any_of(ConfigKeys().begin(), ConfigKeys().end(),
-                     [&](const ConfigKey& key) { return absl::StartsWith(key.name, prefix); });
+  return std::ranges::any_of(
+      ConfigKeys(), [&](const ConfigKey& key) { return absl::StartsWith(key.name, prefix); });
 }
 
 }  // namespace longwave

@@ -20,7 +20,7 @@ bool IsText(std::string_view text) {
 
 template <typename Predicate>
 bool AllOf(std::string_view text, Predicate predicate) {
-  return std::all_of(text.begin(), text.end(), predicate);
+  return std::ranges::all_of(text, predicate);
 }
 
 }  // namespace

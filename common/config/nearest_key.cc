@@ -36,7 +36,7 @@ std::vector<std::string> KeysAndSections() {
     for (size_t dot = key.name.find('.'); dot != std::string::npos;
          dot = key.name.find('.', dot + 1)) {
       std::string section = key.name.substr(0, dot);
-      if (std::find(names.begin(), names.end(), section) == names.end()) {
+      if (std::ranges::find(names, section) == names.end()) {
         names.push_back(std::move(section));
       }
     }

@@ -23,6 +23,11 @@ ByteCounts operator+(ByteCounts a, const ByteCounts& b) {
 
 bool IsOver(RunPhase phase) { return phase != RunPhase::kWaiting && phase != RunPhase::kTraining; }
 
+bool HasLeft(WorkerPhase phase) {
+  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed ||
+         phase == WorkerPhase::kExpelled;
+}
+
 std::string_view Name(RunPhase phase) {
   return EnumName(phase, {"waiting", "training", "finished", "failed", "stopped"},
                   RunPhase::kWaiting);

@@ -25,6 +25,7 @@ constexpr WorkerPhase LastOf(WorkerPhase) { return WorkerPhase::kJoining; }
 ByteCounts operator+(ByteCounts a, const ByteCounts& b);
 
 bool IsOver(RunPhase phase);               // finished, failed or stopped
+bool HasLeft(WorkerPhase phase);           // lost, failed or expelled
 std::string_view Name(RunPhase phase);     // "waiting", "training", "finished", "failed", "stopped"
 std::string_view Name(WorkerPhase phase);  // "starting", "training", "syncing", "validating", …
 

@@ -140,8 +140,8 @@ std::vector<Plane> FlatPlanes(const Manifest& manifest, std::vector<uint64_t>& f
 
 // Under kModel all vectors are cut as one.
 void JoinVectors(std::vector<Plane>& planes) {
-  const auto first = std::find_if(planes.begin(), planes.end(),
-                                  [](const Plane& plane) { return !plane.is_matrix(); });
+  const auto first =
+      std::ranges::find_if(planes, [](const Plane& plane) { return !plane.is_matrix(); });
   if (first == planes.end()) return;
   for (auto it = first + 1; it != planes.end(); ++it) first->cols += it->cols;
   planes.erase(first + 1, planes.end());

@@ -38,7 +38,7 @@ void SetLogProcess(std::string_view name) {
 
 void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }
 
-void Log(LogLevel level, std::string_view text) {
+void LogText(LogLevel level, std::string_view text) {
   if (!Logger().should_log(SpdlogLevel(level))) return;
   // A byte more than is shown, so that Utf8Prefix marks a cut text.
   Logger().log(SpdlogLevel(level),

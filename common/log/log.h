@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+
 namespace longwave {
 
 // A process's log on standard error: one line an entry, with time, process name and level.
@@ -20,11 +23,15 @@ void SetLogProcess(std::string_view name);
 // The level below which lines are dropped; kInfo by default.
 void SetLogLevel(LogLevel level);
 
-// Writes one line of at most kLogBytesMax. Control characters and bytes that are not UTF-8 are
-// escaped (Printable), since `text` may contain other processes' words. Thread-safe; errors of
-// standard error are ignored.
+// Writes one line of at most kLogBytesMax: its parts in a row, each as in an error (errors.h).
+// Control characters and bytes that are not UTF-8 are escaped (Printable), since parts may contain
+// other processes' words. Thread-safe; errors of standard error are ignored.
 inline constexpr size_t kLogBytesMax = 8192;
-void Log(LogLevel level, std::string_view text);
+void LogText(LogLevel level, std::string_view text);
+template <typename... Parts>
+void Log(LogLevel level, const Parts&... parts) {
+  LogText(level, absl::StrCat(ErrorPart(parts)...));
+}
 
 }  // namespace longwave
 

@@ -1,6 +1,5 @@
 #include "common/log/refusals.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/enum_name.h"
 #include "common/log/log.h"
@@ -32,9 +31,8 @@ void Refusals::Note(Refusal refusal, absl::string_view sentence, const std::stri
   const uint64_t count = Count(refusal);
   // Without the port, which differs between a peer's connections.
   if (!MayName(refusal, from.substr(0, from.rfind(':')), sentence, MonotonicNow())) return;
-  Log(LogLevel::kWarning,
-      absl::StrCat("refused (", std::string(Name(refusal)), ", ", count, " so far): ", sentence,
-                   from.empty() ? "" : ", from ", from));
+  Log(LogLevel::kWarning, "refused (", Name(refusal), ", ", count, " so far): ", sentence,
+      from.empty() ? "" : ", from ", from);
 }
 
 }  // namespace longwave

@@ -27,7 +27,10 @@ class Counter {
  public:
   void Add(double amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
   // Sets a count that is kept elsewhere and never falls.
-  void Show(double total) { value_.store(total, std::memory_order_relaxed); }
+  template <typename Number>
+  void Show(Number total) {
+    value_.store(static_cast<double>(total), std::memory_order_relaxed);
+  }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -37,8 +40,9 @@ class Counter {
 // Not on the page until set.
 class Gauge {
  public:
-  void Set(double value) {
-    value_.store(value, std::memory_order_relaxed);
+  template <typename Number>
+  void Set(Number value) {
+    value_.store(static_cast<double>(value), std::memory_order_relaxed);
     is_set_.store(true, std::memory_order_release);
   }
   void Clear() { is_set_.store(false, std::memory_order_relaxed); }

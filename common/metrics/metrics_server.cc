@@ -200,7 +200,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const std::optional<
   if (address.empty()) return nullptr;
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> server,
                             MetricsServer::Start(address, metrics));
-  Log(LogLevel::kInfo, absl::StrCat("metrics ", server->url()));
+  Log(LogLevel::kInfo, "metrics ", server->url());
   return server;
 }
 

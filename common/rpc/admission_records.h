@@ -22,6 +22,7 @@ struct JoinWish {
   Identity subject;
   std::string request;  // PKCS #10, PEM
   std::vector<std::string> hosts;
+  LONGWAVE_FIELDS(request, hosts)
 };
 
 struct RenewalWish {

@@ -3,8 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
+#include "common/base/termination.h"
 #include "common/log/log.h"
 #include "common/security/credentials.h"
 
@@ -26,28 +26,13 @@ constexpr absl::Duration kLookMin = absl::Milliseconds(500);
 class ThreadKeeper final : public CertificateKeeper {
  public:
   ThreadKeeper(std::string folder, Renew renew)
-      : folder_(std::move(folder)), renew_(std::move(renew)), thread_([this] { Keep(); }) {}
-
-  ~ThreadKeeper() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+      : folder_(std::move(folder)), renew_(std::move(renew)) {
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) WaitFor(std::clamp(Look(), kLookMin, kLookMax), stop);
+    });
   }
 
  private:
-  void Keep() {
-    std::unique_lock lock(mutex_);
-    while (!ending_) {
-      lock.unlock();
-      const absl::Duration wait = std::clamp(Look(), kLookMin, kLookMax);
-      lock.lock();
-      changed_.wait_for(lock, absl::ToChronoNanoseconds(wait), [this] { return ending_; });
-    }
-  }
-
   // Renews the certificate if due. Returns the time until the next check.
   absl::Duration Look() {
     const std::string path = absl::StrCat(folder_, "/", kCertificateFile);
@@ -67,11 +52,9 @@ class ThreadKeeper final : public CertificateKeeper {
       return retry_;
     }
     if (!std::exchange(said_, true)) {
-      Log(LogLevel::kWarning,
-          absl::StrCat(
-              "the certificate in ", folder_, " is good until ",
-              absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone()),
-              " and could not be renewed, trying again: ", std::string(renewed.message())));
+      Log(LogLevel::kWarning, "the certificate in ", folder_, " is good until ",
+          absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone()),
+          " and could not be renewed, trying again: ", renewed.message());
     }
     return std::min(seldom, std::exchange(retry_, 2 * retry_));
   }
@@ -94,22 +77,18 @@ class ThreadKeeper final : public CertificateKeeper {
                                 ", so that the old one stays");
     }
     LONGWAVE_RETURN_IF_ERROR(WriteFile(path, certificate, kPublicFile));
-    Log(LogLevel::kInfo,
-        absl::StrCat("the certificate was renewed, good until ",
-                     absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone())));
+    Log(LogLevel::kInfo, "the certificate was renewed, good until ",
+        absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone()));
     return absl::OkStatus();
   }
 
   const std::string folder_;
   const Renew renew_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
   // The thread's.
   bool said_ = false;
   absl::Duration retry_ =
-      kLookMin;  // doubles: a coordinator that is just being started answers soon
-  std::thread thread_;
+      kLookMin;          // doubles: a coordinator that is just being started answers soon
+  std::jthread thread_;  // last, since it uses the members above
 };
 
 }  // namespace

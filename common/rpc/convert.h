@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/status_macros.h"
 #include "common/rpc/admission_records.h"
 #include "common/rpc/message_fields.h"
 #include "longwave/v1/coordinator.rpc.h"

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/log/log.h"
 #include "common/rpc/line_limit.h"
@@ -30,8 +29,8 @@ void PassOn(gpr_log_func_args* line) {
     if (!limit.May(MonotonicNow(), &left_out)) return;
   }
   const char* const slash = std::strrchr(line->file, '/');
-  Log(LogLevel::kWarning, absl::StrCat("gRPC: ", slash == nullptr ? line->file : slash + 1, ":",
-                                       line->line, ": ", line->message, left_out));
+  Log(LogLevel::kWarning, "gRPC: ", slash == nullptr ? line->file : slash + 1, ":", line->line,
+      ": ", line->message, left_out);
 }
 
 }  // namespace

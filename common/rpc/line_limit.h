@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace longwave {
@@ -16,7 +17,15 @@ class LineLimit {
 
   // Whether a line may be logged now. True: `left_out` is the end of that line, "" or
   // " (17 lines were left out)".
-  bool May(absl::Time now, std::string* left_out);
+  bool May(absl::Time now, std::string* left_out) {
+    left_out->clear();
+    if (now - since_ >= window_) {
+      since_ = now;
+      if (count_ > lines_) *left_out = absl::StrCat(" (", count_ - lines_, " lines were left out)");
+      count_ = 0;
+    }
+    return ++count_ <= lines_;
+  }
 
  private:
   const uint64_t lines_;

@@ -41,9 +41,8 @@ class RoleVerifier final : public tls::ExternalCertificateVerifier {
       auto identity = ParseIdentityUri(std::string_view(uri.data(), uri.size()));
       if (identity.ok()) identities.push_back(*std::move(identity));
     }
-    const bool fits =
-        std::any_of(identities.begin(), identities.end(),
-                    [this](const Identity& identity) { return identity.role == wanted_; });
+    const bool fits = std::ranges::any_of(
+        identities, [this](const Identity& identity) { return identity.role == wanted_; });
     if (!fits) {
       *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
                                   absl::StrCat("its certificate names ", Describe(identities),

@@ -17,7 +17,7 @@ constexpr size_t kKnownMax = 1 << 15;
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
 bool Holds(const std::vector<Identity>& caller, const Identity& wanted) {
-  return std::find(caller.begin(), caller.end(), wanted) != caller.end();
+  return std::ranges::find(caller, wanted) != caller.end();
 }
 
 Refusal ReasonOf(const absl::Status& status) {
@@ -65,14 +65,39 @@ CallRefusal RefuseExpelled(const Identity& worker) {
   return {Refusal::kExpelled, PermissionDenied(Describe(worker), " was expelled from this run")};
 }
 
-CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner) {
-  return {Refusal::kWrongName,
-          PermissionDenied(
-              Describe(named),
-              owner == kNoKey
-                  ? " was expelled, and may join again with a new token alone; wanted that"
-                  : " is another key's now, which a token has let in under that name; wanted that "
-                    "key, or a new token for the name")};
+std::optional<Fingerprint> KnownNames::OwnerOf(const std::string& subject) const {
+  const auto found = owners.find(subject);
+  return found == owners.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<CallRefusal> RefuseName(const KnownNames& names, const Identity& named,
+                                      const Fingerprint& key) {
+  if (named.role != Role::kWorker && named.role != Role::kShard) return std::nullopt;
+  if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
+  const std::optional<Fingerprint> owner = names.OwnerOf(SubjectOf(named));
+  if (!owner || *owner == key) return std::nullopt;
+  return CallRefusal{
+      Refusal::kWrongName,
+      PermissionDenied(
+          Describe(named),
+          owner == kNoKey
+              ? " was expelled, and may join again with a new token alone; wanted that"
+              : " is another key's now, which a token has let in under that name; wanted that "
+                "key, or a new token for the name")};
+}
+
+std::optional<CallRefusal> RefuseHolder(const KnownNames& names,
+                                        const CertificateInfo& certificate) {
+  for (const Identity& named : certificate.identities) {
+    if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
+  }
+  std::optional<CallRefusal> refusal;
+  for (const Identity& named : certificate.identities) {
+    std::optional<CallRefusal> why = RefuseName(names, named, certificate.key_fingerprint);
+    if (!why) return std::nullopt;
+    if (!refusal) refusal = std::move(why);
+  }
+  return refusal;
 }
 
 absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {

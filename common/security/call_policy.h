@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,35 +46,24 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
 
 // The refusal of an expelled caller.
 CallRefusal RefuseExpelled(const Identity& worker);
-// The refusal of a name that belongs to another key, or to kNoKey.
-CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner);
 
-// Why a caller with this key may not act in the name, if so. names: IsExpelled(name of a worker),
-// and OwnerOf(subject), the key that owns the subject, if any.
-template <typename Names>
-std::optional<CallRefusal> RefuseName(const Names& names, const Identity& named,
-                                      const Fingerprint& key) {
-  if (named.role != Role::kWorker && named.role != Role::kShard) return std::nullopt;
-  if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
-  const std::optional<Fingerprint> owner = names.OwnerOf(SubjectOf(named));
-  if (!owner || *owner == key) return std::nullopt;
-  return RefuseOtherKey(named, *owner);
-}
+// The names of a run's workers and shards, as the coordinator knows them.
+struct KnownNames {
+  std::set<std::string> expelled;             // names of workers
+  std::map<std::string, Fingerprint> owners;  // the key that a subject belongs to, by subject
+
+  bool IsExpelled(const std::string& worker) const { return expelled.contains(worker); }
+  // nullopt: nobody owns the subject.
+  std::optional<Fingerprint> OwnerOf(const std::string& subject) const;
+  bool operator==(const KnownNames&) const = default;
+};
+// Why a caller with this key may not act in the name, if so.
+std::optional<CallRefusal> RefuseName(const KnownNames& names, const Identity& named,
+                                      const Fingerprint& key);
 // Why the holder of a certificate may act for none of the certificate's names, if so. One expelled
 // name makes the whole certificate invalid.
-template <typename Names>
-std::optional<CallRefusal> RefuseHolder(const Names& names, const CertificateInfo& certificate) {
-  for (const Identity& named : certificate.identities) {
-    if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
-  }
-  std::optional<CallRefusal> refusal;
-  for (const Identity& named : certificate.identities) {
-    std::optional<CallRefusal> why = RefuseName(names, named, certificate.key_fingerprint);
-    if (!why) return std::nullopt;
-    if (!refusal) refusal = std::move(why);
-  }
-  return refusal;
-}
+std::optional<CallRefusal> RefuseHolder(const KnownNames& names,
+                                        const CertificateInfo& certificate);
 
 // Verifies callers' certificates, each once while it stays the same. Thread-safe. Rereads the
 // authority's file when it changes.

@@ -431,7 +431,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Load(const std::string& ce
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<CertificatePtr> chain, ReadChain(certificate_pem));
   LONGWAVE_ASSIGN_OR_RETURN(KeyPtr key, ReadKey(key_pem));
   // During an exchange of authorities the file has both, in any order.
-  const auto own = std::find_if(chain.begin(), chain.end(), [&key](const CertificatePtr& one) {
+  const auto own = std::ranges::find_if(chain, [&key](const CertificatePtr& one) {
     return X509_check_private_key(one.get(), key.get()) == 1;
   });
   ERR_clear_error();

@@ -96,8 +96,7 @@ absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
   if (!info.ok()) return refuse(kCertificateFile, info.status().message());
   if (const absl::Status pair = CheckPair(credentials.certificate, credentials.key); !pair.ok())
     return refuse(kKeyFile, absl::StrCat("does not fit: ", pair.message()));
-  if (std::find(info->identities.begin(), info->identities.end(), identity) ==
-      info->identities.end()) {
+  if (std::ranges::find(info->identities, identity) == info->identities.end()) {
     return refuse(kCertificateFile, absl::StrCat("names ", Describe(info->identities), ", wanted ",
                                                  Describe(identity), " (", UriOf(identity), ")"));
   }
@@ -169,7 +168,7 @@ std::vector<std::string> HostsOfThisMachine(std::string_view host) {
   std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
   const auto add = [&hosts](std::string_view name) {
     if (name.empty() || name == "0.0.0.0" || name == "::" || name == "*") return;
-    if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.emplace_back(name);
+    if (std::ranges::find(hosts, name) == hosts.end()) hosts.emplace_back(name);
   };
   char name[256] = "";
   if (gethostname(name, sizeof name - 1) == 0) add(name);

@@ -25,8 +25,8 @@ bool IsLoopback(std::string_view address) {
 bool IsSecured(std::string_view mode, const std::vector<std::string>& addresses) {
   if (mode == "on") return true;
   if (mode == "off") return false;
-  return !std::all_of(addresses.begin(), addresses.end(),
-                      [](const std::string& address) { return IsLoopback(address); });
+  return !std::ranges::all_of(addresses,
+                              [](const std::string& address) { return IsLoopback(address); });
 }
 
 }  // namespace longwave

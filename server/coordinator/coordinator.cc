@@ -99,8 +99,8 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   }
   effects.push_back(WorkerRegistered{index});
   if (phase_ == RunPhase::kTraining) return Join(worker, "joins", effects);
-  effects.push_back(Notice{absl::StrCat(Describe(worker.member), " registered, ", workers_.size(),
-                                        " of ", options_.workers_wanted)});
+  Note(effects, Describe(worker.member), " registered, ", workers_.size(), " of ",
+       options_.workers_wanted);
   BeginTrainingIfComplete(now, effects);
 }
 
@@ -153,15 +153,15 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   unsaved_ = true;
   effects.push_back(AnswerTo(shard));
   if (phase_ == RunPhase::kWaiting) {
-    effects.push_back(Notice{absl::StrCat("shard ", request.shard, " registered, ", shards_.size(),
-                                          " of ", options_.shards_wanted)});
+    Note(effects, "shard ", request.shard, " registered, ", shards_.size(), " of ",
+         options_.shards_wanted);
     return BeginTrainingIfComplete(now, effects);
   }
   // The new epoch tells workers the shard's new address.
   BeginEpoch();
-  effects.push_back(Notice{absl::StrCat(
-      "shard ", request.shard, " is back at ", request.data_endpoint, " after ", Seconds(silence),
-      shard.restore ? ", without its folder: it restores its range" : "", "; ", Members())});
+  Note(effects, "shard ", request.shard, " is back at ", request.data_endpoint, " after ",
+       Seconds(silence), shard.restore ? ", without its folder: it restores its range" : "", "; ",
+       Members());
 }
 
 void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
@@ -170,7 +170,7 @@ void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
                            "newest folder");
   unsaved_ = true;
   effects.push_back(Refused{Unavailable(outdated_)});
-  effects.push_back(Notice{outdated_});
+  Note(effects, outdated_);
 }
 
 ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
@@ -200,8 +200,8 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
   if (phase_ == RunPhase::kWaiting && (heartbeat.leaving || failed)) {
     const std::string who = Describe(found->second.member);
     if (failed) last_loss_ = absl::StrCat(who, ": ", heartbeat.failure);
-    effects.push_back(Notice{absl::StrCat(failed ? last_loss_ : absl::StrCat(who, " leaves"),
-                                          failed ? "; it gives" : " and gives", " its place up")});
+    Note(effects, failed ? last_loss_ : absl::StrCat(who, " leaves"),
+         failed ? "; it gives" : " and gives", " its place up");
     DropBeforeStart(heartbeat.worker, effects);
     effects.push_back(
         WorkerHeartbeatReply{.instruction = Instruction::kStop,
@@ -301,17 +301,16 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
                      effects);
   }
   if (std::exchange(shard.silent, false)) {
-    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, " is heard again after ",
-                                          Seconds(now - shard.heard))});
+    Note(effects, "shard ", heartbeat.shard, " is heard again after ", Seconds(now - shard.heard));
   }
   // A process that fails may be followed by one that works, so the failure is trouble until then.
   const std::string& trouble = heartbeat.failure.empty() ? heartbeat.trouble : heartbeat.failure;
   if (shard.trouble != trouble) {
-    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ",
-                                          trouble.empty() ? "takes pushes again" : trouble)});
+    Note(effects, "shard ", heartbeat.shard, ": ",
+         trouble.empty() ? "takes pushes again" : trouble);
   }
   if (shard.complaint.empty() && !heartbeat.complaint.empty()) {
-    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.complaint)});
+    Note(effects, "shard ", heartbeat.shard, ": ", heartbeat.complaint);
   }
   shard.heard = now;
   const uint64_t log_records = std::max(shard.state.log_records, heartbeat.state.log_records);
@@ -366,10 +365,9 @@ void Coordinator::On(const Tick&, absl::Time now, Effects& effects) {
 
 bool Coordinator::EveryoneToldOfTheEnd() const {
   return is_over() &&
-         std::all_of(workers_.begin(), workers_.end(),
-                     [](const auto& entry) { return entry.second.lost || entry.second.told; }) &&
-         std::all_of(shards_.begin(), shards_.end(),
-                     [](const auto& entry) { return entry.second.told; });
+         std::ranges::all_of(
+             workers_, [](const auto& entry) { return entry.second.lost || entry.second.told; }) &&
+         std::ranges::all_of(shards_, [](const auto& entry) { return entry.second.told; });
 }
 
 void Coordinator::NoteUnsent() {

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/rng.h"
 #include "common/control/control.h"
@@ -264,6 +265,11 @@ class Coordinator {
     std::string complaint;
   };
   using Effects = std::vector<CoordinatorEffect>;
+
+  template <typename... Parts>
+  static void Note(Effects& effects, const Parts&... parts) {
+    effects.push_back(Notice{absl::StrCat(parts...)});
+  }
 
   // --- coordinator.cc: events
   void On(const RegisterWorker& request, absl::Time now, Effects& effects);

@@ -28,7 +28,7 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
     if (outcome.record.round < options_.rounds) effects.push_back(RoundFinished{outcome.record});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
-    effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});
+    Note(effects, "replicas differ: ", ledger_.inequality());
   }
   if (is_in_vain) {
     End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now, effects);
@@ -62,16 +62,15 @@ void Coordinator::OrderRepairs(const RoundOutcome& outcome, Effects& effects) {
     if (segments.empty()) {
       if (!worker.repair) continue;
       worker.repair.reset();
-      effects.push_back(Notice{absl::StrCat(
-          Describe(worker.member), " has the others' state again, after round ", outcome.round)});
+      Note(effects, Describe(worker.member), " has the others' state again, after round ",
+           outcome.round);
       continue;
     }
     if (!worker.repair) {
       ++repairs_;
-      effects.push_back(
-          Notice{absl::StrCat(Describe(worker.member), " is to fetch ", segments.size(),
-                              segments.size() == 1 ? " segment" : " segments",
-                              " anew, which differed after round ", outcome.round)});
+      Note(effects, Describe(worker.member), " is to fetch ", segments.size(),
+           segments.size() == 1 ? " segment" : " segments", " anew, which differed after round ",
+           outcome.round);
     }
     worker.repair = Repair{outcome.round, segments};
   }
@@ -113,8 +112,7 @@ void Coordinator::SayWhatIsMissing(absl::Duration waited, Effects& effects) {
   std::string missing = WhatIsMissing();
   if (missing == lacking_) return;
   lacking_ = std::move(missing);
-  effects.push_back(Notice{
-      absl::StrCat(lacking_, "; the run waits for it for ", Seconds(options_.start_timeout))});
+  Note(effects, lacking_, "; the run waits for it for ", Seconds(options_.start_timeout));
 }
 
 std::string Coordinator::WhatIsMissing() const {
@@ -163,8 +161,7 @@ void Coordinator::WatchShards(absl::Time now, Effects& effects) {
       return End(RunPhase::kFailed, std::move(sentence), now, effects);
     }
     if (std::exchange(shard.silent, true)) continue;
-    effects.push_back(Notice{
-        absl::StrCat(sentence, "; the run waits for it for ", Seconds(options_.start_timeout))});
+    Note(effects, sentence, "; the run waits for it for ", Seconds(options_.start_timeout));
   }
 }
 
@@ -173,8 +170,7 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
     alone_since_.reset();
   } else if (!alone_since_) {
     alone_since_ = now;
-    effects.push_back(Notice{absl::StrCat("no worker is left; the run waits for one for ",
-                                          Seconds(options_.start_timeout))});
+    Note(effects, "no worker is left; the run waits for one for ", Seconds(options_.start_timeout));
   } else if (now - *alone_since_ > options_.start_timeout) {
     return End(RunPhase::kFailed,
                absl::StrCat("no worker is left", last_loss_.empty() ? "" : ": ", last_loss_), now,
@@ -228,9 +224,8 @@ void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
   if (now - *duty_since_ <= EndPatience(now)) return;
   workers_.at(duty_of_).shirks = true;
   if (Validator()->member.worker == duty_of_) return;
-  effects.push_back(Notice{absl::StrCat(
-      Describe(writer->member), " has not written the weights for ", Seconds(now - *duty_since_),
-      "; ", Describe(Validator()->member), " is to do it")});
+  Note(effects, Describe(writer->member), " has not written the weights for ",
+       Seconds(now - *duty_since_), "; ", Describe(Validator()->member), " is to do it");
 }
 
 void Coordinator::ForgiveOwnPause(absl::Time now) {

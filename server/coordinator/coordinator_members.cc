@@ -48,9 +48,9 @@ void Coordinator::DropBeforeStart(uint32_t worker, Effects& effects) {
   unsaved_ = true;
   if (brought_start && !AnyoneBringsStart()) {
     if (!workers_.empty()) {
-      effects.push_back(
-          Notice{"nobody is left with the weights that the run was to begin with: "
-                 "the others register again"});
+      Note(effects,
+           "nobody is left with the weights that the run was to begin with: "
+           "the others register again");
     }
     workers_.clear();
   }
@@ -66,8 +66,7 @@ void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
     return now - entry.second.heard > options_.heartbeat_timeout;
   };
   const auto notice = [&](const std::string& who, absl::Time heard) {
-    effects.push_back(Notice{
-        absl::StrCat(who, " was not heard for ", Seconds(now - heard), " and gives its place up")});
+    Note(effects, who, " was not heard for ", Seconds(now - heard), " and gives its place up");
   };
   std::vector<uint32_t> silent;
   for (const auto& entry : workers_) {
@@ -95,7 +94,7 @@ void Coordinator::Join(Worker& worker, const std::string& how, Effects& effects)
   LowerFirstRounds();
   BeginEpoch();
   worker.joined_epoch = membership_.epoch;
-  effects.push_back(Notice{absl::StrCat(Describe(worker.member), " ", how, "; ", Members())});
+  Note(effects, Describe(worker.member), " ", how, "; ", Members());
 }
 
 void Coordinator::Activate(Worker& worker, Effects& effects) {
@@ -106,9 +105,8 @@ void Coordinator::Activate(Worker& worker, Effects& effects) {
   worker.member.first_round = static_cast<uint32_t>(std::min(first, options_.rounds));
   SetMember(worker);
   BeginEpoch();
-  effects.push_back(
-      Notice{absl::StrCat(Describe(worker.member), " has caught up and takes part from round ",
-                          worker.member.first_round, " on; ", Members())});
+  Note(effects, Describe(worker.member), " has caught up and takes part from round ",
+       worker.member.first_round, " on; ", Members());
 }
 
 void Coordinator::Leave(Worker& worker, const std::string& why, Effects& effects) {
@@ -117,7 +115,7 @@ void Coordinator::Leave(Worker& worker, const std::string& why, Effects& effects
   LowerFirstRounds();
   BeginEpoch();
   last_loss_ = absl::StrCat(Describe(worker.member), " ", why);
-  effects.push_back(Notice{absl::StrCat(last_loss_, "; ", Members())});
+  Note(effects, last_loss_, "; ", Members());
 }
 
 void Coordinator::Fail(Worker& worker, const std::string& failure, absl::Time now,
@@ -151,7 +149,7 @@ void Coordinator::On(const WorkerExpelled& expelled, absl::Time now, Effects& ef
   Worker* const worker = FindWorker(expelled.name);
   if (worker == nullptr || is_over()) return;
   if (phase_ == RunPhase::kWaiting) {
-    effects.push_back(Notice{absl::StrCat(Describe(worker->member), " was expelled")});
+    Note(effects, Describe(worker->member), " was expelled");
     return DropBeforeStart(worker->member.worker, effects);
   }
   if (worker->left) return;
@@ -177,7 +175,7 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   last_loss_ = losses.back();
   const std::string members = Members();
   for (const std::string& loss : losses) {
-    effects.push_back(Notice{absl::StrCat(loss, "; ", members)});
+    Note(effects, loss, "; ", members);
   }
   // Rounds that waited only for the lost workers are complete now.
   FinishRounds(now, effects);
@@ -185,13 +183,12 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
 }
 
 bool Coordinator::AnyoneHasBegun() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
-    return entry.second.is_active() && entry.second.begun;
-  });
+  return std::ranges::any_of(
+      workers_, [](const auto& entry) { return entry.second.is_active() && entry.second.begun; });
 }
 
 bool Coordinator::AnyoneHasRoundsLeft() const {
-  return std::any_of(workers_.begin(), workers_.end(), [this](const auto& entry) {
+  return std::ranges::any_of(workers_, [this](const auto& entry) {
     return entry.second.is_active() && !ledger_.HasReportedEnd(entry.first);
   });
 }

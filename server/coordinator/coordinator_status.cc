@@ -179,8 +179,8 @@ const Coordinator::Worker* Coordinator::Validator() const {
 }
 
 bool Coordinator::EveryShardKnows(uint32_t epoch) const {
-  return std::all_of(shards_.begin(), shards_.end(),
-                     [&](const auto& entry) { return entry.second.known_epoch >= epoch; });
+  return std::ranges::all_of(shards_,
+                             [&](const auto& entry) { return entry.second.known_epoch >= epoch; });
 }
 
 double Coordinator::SecondsOfTraining(absl::Time now) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -49,8 +50,8 @@ size_t AdmissionBook::EncodedBytes() const {
     bytes += kTokenBytes + id.size() + token.subject.size();
     for (const auto& [subject, key] : token.joined) bytes += BytesOf(subject, key);
   }
-  for (const auto& [subject, key] : owners_) bytes += BytesOf(subject, key);
-  for (const std::string& name : expelled_) bytes += kWordBytes + name.size();
+  for (const auto& [subject, key] : names_.owners) bytes += BytesOf(subject, key);
+  for (const std::string& name : names_.expelled) bytes += kWordBytes + name.size();
   return bytes;
 }
 
@@ -123,7 +124,7 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
   TokenRecord& token = tokens_.at(id);
   const std::string who = absl::StrCat("token ", id, " for ", subject, ": ");
   if (absl::StartsWith(subject, kAnyWorker) &&
-      IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
+      names_.IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
     return PermissionDenied(who + "the name was expelled from the run");
   }
   const bool is_for_any = token.subject == kAnyWorker;
@@ -132,35 +133,32 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
                             is_for_any ? "workers" : token.subject + " alone");
   }
   const std::pair joined(subject, key);
-  const auto owner = owners_.find(subject);
+  const std::optional<KeyHash> owner = names_.OwnerOf(subject);
   const bool is_again =
-      std::find(token.joined.begin(), token.joined.end(), joined) != token.joined.end() &&
-      owner != owners_.end() && owner->second == key;
+      std::ranges::find(token.joined, joined) != token.joined.end() && owner == key;
   if (is_again) return absl::OkStatus();
   if (token.joined.size() >= token.uses) {
     return PermissionDenied(who, "it was used ", token.joined.size(), " of ", token.uses,
                             token.uses == 1 ? " time" : " times");
   }
-  const bool is_nobodys = owner != owners_.end() && owner->second == kNoKey;
-  if (is_for_any && !is_nobodys && (owner != owners_.end() ? owner->second != key : is_taken)) {
+  if (is_for_any && owner != kNoKey && (owner ? owner != key : is_taken)) {
     return AlreadyExists(
         who, "the name is another's; wanted a name of one's own, or a token made for this name");
   }
   LONGWAVE_RETURN_IF_ERROR(MakeSpace(2 * BytesOf(subject, key), now));
   token.joined.push_back(joined);
-  owners_[subject] = key;
+  names_.owners[subject] = key;
   return absl::OkStatus();
 }
 
 std::vector<std::string> AdmissionBook::Expel(const std::string& name) {
   const std::string subject = absl::StrCat(kAnyWorker, name);
-  expelled_.insert(name);
-  owners_.erase(subject);
+  names_.expelled.insert(name);
+  names_.owners.erase(subject);
   std::vector<std::string> revoked;
   for (auto& [id, token] : tokens_) {
-    const bool has_let_it_in =
-        std::any_of(token.joined.begin(), token.joined.end(),
-                    [&subject](const auto& joined) { return joined.first == subject; });
+    const bool has_let_it_in = std::ranges::any_of(
+        token.joined, [&subject](const auto& joined) { return joined.first == subject; });
     if (has_let_it_in && !std::exchange(token.revoked, true)) revoked.push_back(id);
   }
   return revoked;
@@ -170,13 +168,11 @@ std::vector<std::string> AdmissionBook::JoinedBeside(const std::string& name, si
   const std::string subject = absl::StrCat(kAnyWorker, name);
   std::set<std::string> names;
   for (const auto& [id, token] : tokens_) {
-    const bool has_let_it_in =
-        std::any_of(token.joined.begin(), token.joined.end(),
-                    [&subject](const auto& joined) { return joined.first == subject; });
+    const bool has_let_it_in = std::ranges::any_of(
+        token.joined, [&subject](const auto& joined) { return joined.first == subject; });
     if (!has_let_it_in) continue;
     for (const auto& [other, key] : token.joined) {
-      const auto owner = owners_.find(other);
-      if (other == subject || owner == owners_.end() || owner->second != key) continue;
+      if (other == subject || names_.OwnerOf(other) != key) continue;
       names.insert(other.substr(std::strlen(kAnyWorker)));
       if (names.size() > most) names.erase(std::prev(names.end()));
     }
@@ -184,15 +180,9 @@ std::vector<std::string> AdmissionBook::JoinedBeside(const std::string& name, si
   return {names.begin(), names.end()};
 }
 
-std::optional<KeyHash> AdmissionBook::OwnerOf(const std::string& subject) const {
-  const auto found = owners_.find(subject);
-  if (found == owners_.end()) return std::nullopt;
-  return found->second;
-}
-
 absl::Status AdmissionBook::Readmit(const std::string& name, bool by_token) {
-  if (expelled_.erase(name) == 0) return NotFound("worker ", name, " was not expelled");
-  if (by_token) owners_[absl::StrCat(kAnyWorker, name)] = kNoKey;
+  if (names_.expelled.erase(name) == 0) return NotFound("worker ", name, " was not expelled");
+  if (by_token) names_.owners[absl::StrCat(kAnyWorker, name)] = kNoKey;
   return absl::OkStatus();
 }
 
@@ -212,13 +202,13 @@ std::vector<std::byte> AdmissionBook::Encode() const {
       out.PutBytes(key);
     }
   }
-  out.Put<uint64_t>(owners_.size());
-  for (const auto& [subject, key] : owners_) {
+  out.Put<uint64_t>(names_.owners.size());
+  for (const auto& [subject, key] : names_.owners) {
     out.PutSizedText(subject);
     out.PutBytes(key);
   }
-  out.Put<uint64_t>(expelled_.size());
-  for (const std::string& name : expelled_) out.PutSizedText(name);
+  out.Put<uint64_t>(names_.expelled.size());
+  for (const std::string& name : names_.expelled) out.PutSizedText(name);
   ByteWriter all;
   all.Put<uint64_t>(uint64_t{kVersion} << 32 | kMagic);
   all.Put<uint64_t>(Crc32c(out.bytes()));
@@ -258,10 +248,10 @@ absl::StatusOr<AdmissionBook> AdmissionBook::Decode(std::span<const std::byte> b
   }
   for (uint64_t count = in.Get<uint64_t>(); count > 0 && in.ok(); --count) {
     const std::string subject = in.GetSizedText();
-    book.owners_[subject] = GetHash(in);
+    book.names_.owners[subject] = GetHash(in);
   }
   for (uint64_t count = in.Get<uint64_t>(); count > 0 && in.ok(); --count)
-    book.expelled_.insert(in.GetSizedText());
+    book.names_.expelled.insert(in.GetSizedText());
   if (!in.done()) return DataLoss("the book of tokens: its length is not what it says");
   return book;
 }

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 
 namespace longwave {
@@ -78,14 +77,11 @@ class AdmissionBook {
   // Lifts an expulsion. by_token: the name belongs to no key until a token admits one, so that
   // certificates from before are worthless. NotFound: the name is not expelled.
   absl::Status Readmit(const std::string& name, bool by_token);
-  bool IsExpelled(const std::string& name) const { return expelled_.contains(name); }
-  // The key that a subject belongs to; nothing if no token has admitted it. kNoKey: the subject was
-  // expelled, and readmitted by token.
-  std::optional<KeyHash> OwnerOf(const std::string& subject) const;
 
   const std::map<std::string, TokenRecord>& tokens() const { return tokens_; }
-  const std::set<std::string>& expelled() const { return expelled_; }
-  const std::map<std::string, KeyHash>& owners() const { return owners_; }
+  // A subject's owner is the key that a token has admitted. kNoKey: the subject was expelled, and
+  // readmitted by token.
+  const KnownNames& names() const { return names_; }
 
   // Bytes with a version and a checksum. DataLoss: the bytes are not a book.
   std::vector<std::byte> Encode() const;
@@ -102,8 +98,7 @@ class AdmissionBook {
 
   size_t bytes_max_;
   std::map<std::string, TokenRecord> tokens_;  // by id
-  std::map<std::string, KeyHash> owners_;      // by subject
-  std::set<std::string> expelled_;             // names of workers
+  KnownNames names_;
 };
 
 }  // namespace longwave

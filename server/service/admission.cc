@@ -76,8 +76,7 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
       continue;
     }
     // The folder may be mounted, and its owner makes an operator's credentials elsewhere.
-    Log(LogLevel::kInfo,
-        absl::StrCat("no operator's credentials are made here: ", std::string(written.message())));
+    Log(LogLevel::kInfo, "no operator's credentials are made here: ", written.message());
   }
   return absl::OkStatus();
 }
@@ -187,7 +186,7 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
       answer.certificate,
       signer->Issue(wish.request, {wish.subject},
                     is_server ? wish.hosts : std::vector<std::string>(), NewValidity()));
-  Log(LogLevel::kInfo, absl::StrCat(Describe(wish.subject), " joined with token ", token.id));
+  Log(LogLevel::kInfo, Describe(wish.subject), " joined with token ", token.id);
   return answer;
 }
 
@@ -211,8 +210,9 @@ absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& c
   std::vector<Identity> identities = caller.identities;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(identities,
-                  [&](const Identity& named) { return RefuseName(book_, named, key).has_value(); });
+    std::erase_if(identities, [&](const Identity& named) {
+      return RefuseName(book_.names(), named, key).has_value();
+    });
   }
   return signer->Issue(request, identities, caller.hosts, NewValidity());
 }
@@ -237,9 +237,8 @@ absl::StatusOr<NewToken> Admission::CreateToken(const TokenWish& wish) {
   LONGWAVE_RETURN_IF_ERROR(
       next.Create(token.id, Sha256(token.secret), wish.subject, wish.life, wish.uses, absl::Now()));
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-  Log(LogLevel::kInfo,
-      absl::StrCat("token ", token.id, " made for ", wish.subject, ", ", wish.uses,
-                   wish.uses == 1 ? " use, " : " uses, ", absl::FormatDuration(wish.life)));
+  Log(LogLevel::kInfo, "token ", token.id, " made for ", wish.subject, ", ", wish.uses,
+      wish.uses == 1 ? " use, " : " uses, ", absl::FormatDuration(wish.life));
   return NewToken{FormatToken(token), token.id};
 }
 
@@ -252,7 +251,7 @@ absl::StatusOr<TokenList> Admission::ListTokens() const {
     for (const auto& [subject, key] : token.joined) status.joined.push_back(subject);
     list.tokens.push_back(std::move(status));
   }
-  list.expelled.assign(book_.expelled().begin(), book_.expelled().end());
+  list.expelled.assign(book_.names().expelled.begin(), book_.names().expelled.end());
   return list;
 }
 
@@ -261,7 +260,7 @@ absl::Status Admission::RevokeToken(const std::string& id) {
   AdmissionBook next = book_;
   LONGWAVE_RETURN_IF_ERROR(next.Revoke(id));
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-  Log(LogLevel::kInfo, absl::StrCat("token ", id, " revoked"));
+  Log(LogLevel::kInfo, "token ", id, " revoked");
   return absl::OkStatus();
 }
 
@@ -269,10 +268,10 @@ std::vector<std::string> Admission::NamedBeside(const std::string& worker) const
   const std::lock_guard lock(mutex_);
   std::set<std::string> beside;
   for (const auto& [certificate, workers] : shared_) {
-    if (std::find(workers.begin(), workers.end(), worker) == workers.end()) continue;
+    if (std::ranges::find(workers, worker) == workers.end()) continue;
     // A certificate that is already refused costs no further worker its place.
-    if (std::any_of(workers.begin(), workers.end(),
-                    [this](const std::string& name) { return book_.IsExpelled(name); }))
+    if (std::ranges::any_of(
+            workers, [this](const std::string& name) { return book_.names().IsExpelled(name); }))
       continue;
     beside.insert(workers.begin(), workers.end());
   }
@@ -290,8 +289,8 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
     const bool by_token = authority_->Get() != nullptr;
     LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker, by_token));
     LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-    Log(LogLevel::kWarning,
-        absl::StrCat(who, by_token ? " may join again, with a new token" : " may take part again"));
+    Log(LogLevel::kWarning, who,
+        by_token ? " may join again, with a new token" : " may take part again");
     return Expulsion();
   }
   const std::vector<std::string> beside = NamedBeside(worker);
@@ -304,11 +303,10 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   }
   const std::vector<std::string> ids = next.Expel(worker);
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-  Log(LogLevel::kWarning,
-      absl::StrCat(who, " was expelled",
-                   beside.empty() ? "" : ", and with it who has its certificate: ", Names(beside),
-                   ids.empty() ? "" : ", and revoked what it had joined with: token ",
-                   absl::StrJoin(ids, ", token ")));
+  Log(LogLevel::kWarning, who, " was expelled",
+      beside.empty() ? "" : ", and with it who has its certificate: ", Names(beside),
+      ids.empty() ? "" : ", and revoked what it had joined with: token ",
+      absl::StrJoin(ids, ", token "));
   Expulsion expulsion;
   for (const std::string& id : ids)
     expulsion.revoked.push_back(StatusOf(book_.tokens().at(id), absl::Now()));
@@ -328,25 +326,26 @@ std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) {
       shared_[caller.fingerprint] = std::move(workers);
     }
   }
-  return RefuseHolder(book_, caller);
+  return RefuseHolder(book_.names(), caller);
 }
 
 absl::Status Admission::CheckWorker(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  if (!book_.IsExpelled(name)) return absl::OkStatus();
+  if (!book_.names().IsExpelled(name)) return absl::OkStatus();
   return RefuseExpelled(WorkerIdentity(name)).status;
 }
 
 std::set<std::string> Admission::Expelled() const {
   const std::lock_guard lock(mutex_);
-  return book_.expelled();
+  return book_.names().expelled;
 }
 
 std::optional<CallerNames> Admission::NewerNames(uint64_t known_version) const {
   const std::lock_guard lock(mutex_);
   if (known_version == names_version_) return std::nullopt;
-  CallerNames names{names_version_, {book_.expelled().begin(), book_.expelled().end()}, {}};
-  for (const auto& [subject, key] : book_.owners()) names.owners.push_back({subject, key});
+  CallerNames names{
+      names_version_, {book_.names().expelled.begin(), book_.names().expelled.end()}, {}};
+  for (const auto& [subject, key] : book_.names().owners) names.owners.push_back({subject, key});
   return names;
 }
 
@@ -364,7 +363,7 @@ absl::Status Admission::Keep(AdmissionBook next) {
     if (!written.ok()) return Unavailable(written.message());
   }
   const std::lock_guard lock(mutex_);
-  if (next.expelled() != book_.expelled() || next.owners() != book_.owners()) ++names_version_;
+  if (next.names() != book_.names()) ++names_version_;
   book_ = std::move(next);
   return absl::OkStatus();
 }

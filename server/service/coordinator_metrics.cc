@@ -26,11 +26,6 @@ std::string ReasonOf(absl::StatusCode code) {
   return is_refusal ? absl::AsciiStrToLower(absl::StatusCodeToString(code)) : "";
 }
 
-bool HasLeft(WorkerPhase phase) {
-  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed ||
-         phase == WorkerPhase::kExpelled;
-}
-
 bool IsActive(const MemberStatus& member) {
   return !HasLeft(member.state.phase) && member.state.phase != WorkerPhase::kJoining &&
          member.member.first_round != kRoundNever;
@@ -72,7 +67,7 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds,
       tokens_per_second_(*metrics, "longwave_coordinator_worker_tokens_per_second"),
       compute_ratios_(*metrics, "longwave_coordinator_worker_compute_ratio"),
       train_losses_(*metrics, "longwave_coordinator_worker_train_loss") {
-  metrics->gauge("longwave_coordinator_rounds_planned").Set(static_cast<double>(rounds));
+  metrics->gauge("longwave_coordinator_rounds_planned").Set(rounds);
 }
 
 void CoordinatorMetrics::SetRun(uint64_t run) {
@@ -190,46 +185,44 @@ void CoordinatorMetrics::Refresh(const RunStatus& status, const Refusals& refusa
   Observe(status);
   for (const Refusal refusal : kPeerRefusals) {
     metrics_->counter("longwave_coordinator_peers_refused_total", {Name(refusal)})
-        .Show(static_cast<double>(refusals.of(refusal)));
+        .Show(refusals.of(refusal));
   }
-  metrics_->counter("longwave_coordinator_tokens_refused_total")
-      .Show(static_cast<double>(refusals.of(Refusal::kToken)));
+  metrics_->counter("longwave_coordinator_tokens_refused_total").Show(refusals.of(Refusal::kToken));
   ShowRun(status);
   ShowMembers(status);
   ShowShards(status);
 }
 
 void CoordinatorMetrics::ShowRun(const RunStatus& status) {
-  const auto set = [this](std::string_view name, double value) {
-    metrics_->gauge(name).Set(value);
+  const auto set = [this](std::string_view name, auto value) { metrics_->gauge(name).Set(value); };
+  const auto show = [this](std::string_view name, auto total) {
+    metrics_->counter(name).Show(total);
   };
   for (const RunPhase phase : {RunPhase::kWaiting, RunPhase::kTraining, RunPhase::kFinished,
                                RunPhase::kFailed, RunPhase::kStopped}) {
     metrics_->gauge("longwave_coordinator_phase", {Name(phase)}).Set(status.phase == phase);
   }
-  set("longwave_coordinator_waiting", status.trouble.empty() ? 0 : 1);
+  set("longwave_coordinator_waiting", !status.trouble.empty());
   set("longwave_coordinator_epoch", status.epoch);
   const double parameters = static_cast<double>(status.parameters);
   set("longwave_coordinator_parameters", parameters);
-  set("longwave_coordinator_replicas_unequal",
-      !status.replicas_equal && promises_equal_replicas_ ? 1 : 0);
+  set("longwave_coordinator_replicas_unequal", !status.replicas_equal && promises_equal_replicas_);
   set("longwave_coordinator_members_wanted", status.workers_wanted);
   set("longwave_coordinator_shards_wanted", status.shards_wanted);
-  metrics_->counter("longwave_coordinator_training_seconds_total").Show(status.seconds);
-  metrics_->counter("longwave_coordinator_repairs_total").Show(static_cast<double>(status.repairs));
+  show("longwave_coordinator_training_seconds_total", status.seconds);
+  show("longwave_coordinator_repairs_total", status.repairs);
   const bool is_training = status.phase == RunPhase::kTraining;
   set("longwave_coordinator_progress_age_seconds",
       is_training ? std::max(0.0, status.seconds - last_record_.seconds) : 0);
   if (status.validation_loss.has_value())
     set("longwave_coordinator_validation_loss", *status.validation_loss);
 
-  metrics_->counter("longwave_coordinator_rounds_finished_total")
-      .Show(static_cast<double>(next_record_));
-  metrics_->counter("longwave_coordinator_steps_total").Show(static_cast<double>(steps_done_));
-  metrics_->counter("longwave_coordinator_ddp_bytes_total")
-      .Show(kBytesOfAParameter * parameters * static_cast<double>(member_steps_));
-  metrics_->counter("longwave_coordinator_diloco_bytes_total")
-      .Show(kBytesOfAParameter * parameters * static_cast<double>(member_rounds_));
+  show("longwave_coordinator_rounds_finished_total", next_record_);
+  show("longwave_coordinator_steps_total", steps_done_);
+  const double model_bytes = kBytesOfAParameter * parameters;
+  show("longwave_coordinator_ddp_bytes_total", model_bytes * static_cast<double>(member_steps_));
+  show("longwave_coordinator_diloco_bytes_total",
+       model_bytes * static_cast<double>(member_rounds_));
   set("longwave_coordinator_round", next_record_ == 0 ? 0 : last_record_.round + 1.0);
   if (next_record_ == 0) return;
   set("longwave_coordinator_train_loss", last_record_.train_loss);
@@ -239,16 +232,14 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
 
 void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
   std::array<double, 16> by_phase = {};
-  double tokens = 0, pushed = 0, pulled = 0, payload_pushed = 0, payload_pulled = 0;
+  uint64_t tokens = 0;
+  ByteCounts bytes;
   double active = 0, ranks = 0, stragglers = 0;
   uint32_t foremost = 0;
   for (const MemberStatus& member : status.members) {
     by_phase[static_cast<size_t>(member.state.phase)] += 1;
-    tokens += static_cast<double>(member.state.tokens);
-    pushed += static_cast<double>(member.state.bytes.pushed);
-    pulled += static_cast<double>(member.state.bytes.pulled);
-    payload_pushed += static_cast<double>(member.state.bytes.payload_pushed);
-    payload_pulled += static_cast<double>(member.state.bytes.payload_pulled);
+    tokens += member.state.tokens;
+    bytes = bytes + member.state.bytes;
     if (IsActive(member)) foremost = std::max(foremost, member.state.round);
   }
   std::vector<double> ages, behind, step_seconds, rates, ratios, losses;
@@ -280,10 +271,12 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
   metrics_->gauge("longwave_coordinator_ranks").Set(ranks);
   metrics_->gauge("longwave_coordinator_stragglers").Set(stragglers);
   metrics_->counter("longwave_coordinator_tokens_total").Show(tokens);
-  metrics_->counter("longwave_coordinator_bytes_total", {"pushed"}).Show(pushed);
-  metrics_->counter("longwave_coordinator_bytes_total", {"pulled"}).Show(pulled);
-  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pushed"}).Show(payload_pushed);
-  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pulled"}).Show(payload_pulled);
+  metrics_->counter("longwave_coordinator_bytes_total", {"pushed"}).Show(bytes.pushed);
+  metrics_->counter("longwave_coordinator_bytes_total", {"pulled"}).Show(bytes.pulled);
+  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pushed"})
+      .Show(bytes.payload_pushed);
+  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pulled"})
+      .Show(bytes.payload_pulled);
   heartbeat_ages_.Set(std::move(ages));
   rounds_behind_.Set(std::move(behind));
   step_seconds_.Set(std::move(step_seconds));

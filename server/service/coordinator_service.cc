@@ -268,7 +268,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   absl::Status AddNote(const std::string& note) override {
     if (note.empty()) return InvalidArgument("note: got none, wanted some words");
-    Log(LogLevel::kInfo, absl::StrCat("an operator notes: ", note));
+    Log(LogLevel::kInfo, "an operator notes: ", note);
     return absl::OkStatus();
   }
 
@@ -337,7 +337,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       if (auto* refused = std::get_if<Refused>(&effect)) {
         series_.Refused(refused->status);
         if (std::string left_out; refused_lines_.May(MonotonicNow(), &left_out)) {
-          Log(LogLevel::kWarning, absl::StrCat("refused: ", refused->status.message(), left_out));
+          Log(LogLevel::kWarning, "refused: ", refused->status.message(), left_out);
         }
         return refused->status;
       }
@@ -386,7 +386,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   // Logs when a file cannot be written, and when it can be again.
   void NoteWritten(const char* what, const absl::Status& status, absl::Status* before) {
     if (status.ok()) {
-      if (!before->ok()) Log(LogLevel::kInfo, absl::StrCat(what, " can be written again"));
+      if (!before->ok()) Log(LogLevel::kInfo, what, " can be written again");
       *before = status;
       return;
     }
@@ -395,7 +395,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         absl::Status(status.code(), absl::StrCat(what, " cannot be written: ", status.message()));
     if (!is_new && MonotonicNow() - complained_at_ <= kComplaintInterval) return;
     complained_at_ = MonotonicNow();
-    Log(LogLevel::kError, std::string(before->message()));
+    Log(LogLevel::kError, before->message());
   }
   void NoteSaved(const absl::Status& status) {
     if (health_ != nullptr && status.ok() != saved_.ok()) health_->SetReady(status.ok());
@@ -416,9 +416,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
 
   void EnterPhase(const PhaseChanged& changed) {
-    Log(changed.phase == RunPhase::kFailed ? LogLevel::kError : LogLevel::kInfo,
-        absl::StrCat("the run is ", std::string(Name(changed.phase)),
-                     changed.reason.empty() ? "" : ": ", changed.reason));
+    Log(changed.phase == RunPhase::kFailed ? LogLevel::kError : LogLevel::kInfo, "the run is ",
+        Name(changed.phase), changed.reason.empty() ? "" : ": ", changed.reason);
     if (!core_.is_over()) return;
     ended_at_ = MonotonicNow();
     NoteEndMayHaveCome();
@@ -491,7 +490,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     LONGWAVE_RETURN_IF_ERROR(
         Prefixed(options.state_dir, Coordinator::CheckRecord(core_options, *record)));
     Log(LogLevel::kInfo, absl::StrFormat("goes on with run %016x: %s, epoch %d, %d rounds finished",
-                                         record->state.run, std::string(Name(record->state.phase)),
+                                         record->state.run, Name(record->state.phase),
                                          record->state.epoch, record->state.next_round));
   }
   std::optional<MetricsFile> metrics;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -25,7 +24,7 @@ absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
     LONGWAVE_ASSIGN_OR_RETURN(followed->authority_, LoadOrMakeAuthority(folder, absl::Now()));
     if (!has_key) {
       followed->stamps_ = followed->Look();
-      Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
+      Log(LogLevel::kInfo, "made the run's authority in ", folder);
     }
   }
   return followed;
@@ -51,16 +50,15 @@ void FollowedAuthority::Follow() {
   absl::StatusOr<std::unique_ptr<Authority>> read = LoadAuthority(folder_);
   if (!read.ok()) {
     return Log(LogLevel::kWarning,
-               absl::StrCat("the authority's files have changed and cannot be used, the one that "
-                            "was known goes on: ",
-                            std::string(read.status().message())));
+               "the authority's files have changed and cannot be used, the one that "
+               "was known goes on: ",
+               read.status().message());
   }
   if (authority_ != nullptr && authority_->info().fingerprint == (*read)->info().fingerprint)
     return;
   authority_ = *std::move(read);
-  Log(LogLevel::kInfo, absl::StrCat("certificates are signed by the authority ",
-                                    Hex(std::span(authority_->info().fingerprint).first(6)), " of ",
-                                    folder_, " from now on"));
+  Log(LogLevel::kInfo, "certificates are signed by the authority ",
+      Hex(std::span(authority_->info().fingerprint).first(6)), " of ", folder_, " from now on");
 }
 
 }  // namespace longwave

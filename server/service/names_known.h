@@ -2,11 +2,8 @@
 #define LONGWAVE_SERVER_SERVICE_NAMES_KNOWN_H_
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <string>
 
 #include "common/control/control.h"
 #include "common/security/call_policy.h"
@@ -18,24 +15,28 @@ namespace longwave {
 // same certificates as the coordinator. Thread-safe.
 class NamesKnown {
  public:
-  void Set(const CallerNames& names);
+  void Set(const CallerNames& names) {
+    const std::lock_guard lock(mutex_);
+    version_ = names.version;
+    names_.expelled = {names.expelled.begin(), names.expelled.end()};
+    names_.owners.clear();
+    for (const NameOwner& owner : names.owners) names_.owners[owner.subject] = owner.key;
+  }
   // 0: nothing was received.
-  uint64_t version() const;
+  uint64_t version() const {
+    const std::lock_guard lock(mutex_);
+    return version_;
+  }
 
-  std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;
+  std::optional<CallRefusal> Admit(const CertificateInfo& caller) const {
+    const std::lock_guard lock(mutex_);
+    return RefuseHolder(names_, caller);
+  }
 
  private:
-  struct Names {
-    std::set<std::string> expelled;
-    std::map<std::string, Fingerprint> owners;
-
-    bool IsExpelled(const std::string& worker) const { return expelled.contains(worker); }
-    std::optional<Fingerprint> OwnerOf(const std::string& subject) const;
-  };
-
   mutable std::mutex mutex_;
   uint64_t version_ = 0;
-  Names names_;
+  KnownNames names_;
 };
 
 }  // namespace longwave

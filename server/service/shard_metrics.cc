@@ -43,7 +43,7 @@ ShardMetrics::ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_d
 }
 
 void ShardMetrics::SetMemoryLimit(uint64_t open_bytes_max) {
-  metrics_->gauge("longwave_shard_memory_limit_bytes").Set(static_cast<double>(open_bytes_max));
+  metrics_->gauge("longwave_shard_memory_limit_bytes").Set(open_bytes_max);
 }
 
 void ShardMetrics::SetRun(uint64_t run) {
@@ -106,11 +106,9 @@ void ShardMetrics::Snapshots::Observe(uint64_t count) {
 
 void ShardMetrics::Show(const ShardFigures& figures, const Refusals& refusals,
                         absl::Duration coordinator_silence) {
-  const auto set = [this](std::string_view name, auto value) {
-    metrics_->gauge(name).Set(static_cast<double>(value));
-  };
+  const auto set = [this](std::string_view name, auto value) { metrics_->gauge(name).Set(value); };
   const auto show = [this](std::string_view name, uint64_t total) {
-    metrics_->counter(name).Show(static_cast<double>(total));
+    metrics_->counter(name).Show(total);
   };
   set("longwave_shard_round", figures.state.open_round);
   set("longwave_shard_newest_round", figures.state.newest_round);
@@ -137,14 +135,14 @@ void ShardMetrics::Show(const ShardFigures& figures, const Refusals& refusals,
 
 void ShardMetrics::ShowRefusals(const ShardFigures& figures, const Refusals& refusals) {
   const auto show = [this](std::string_view name, std::string_view reason, uint64_t count) {
-    metrics_->counter(name, {reason}).Show(static_cast<double>(count));
+    metrics_->counter(name, {reason}).Show(count);
   };
   const uint64_t of_others = refusals.of(Refusal::kDataWorker);
   show("longwave_shard_frames_refused_total", "identity", of_others);
   show("longwave_shard_frames_refused_total", "malformed",
        figures.frames_refused - std::min(figures.frames_refused, of_others));
   metrics_->counter("longwave_shard_connections_refused_total")
-      .Show(static_cast<double>(refusals.of(Refusal::kDataConnection)));
+      .Show(refusals.of(Refusal::kDataConnection));
   for (const Refusal refusal : kPeerRefusals)
     show("longwave_shard_peers_refused_total", Name(refusal), refusals.of(refusal));
 }
@@ -156,7 +154,7 @@ void ShardMetrics::ShowTraffic(const LinkTraffic& traffic) {
       const auto kind = static_cast<FrameKind>(i);
       const Traffic& of_kind = (*by_kind)[kind];
       const auto show = [&, way = direction](std::string_view name, uint64_t total) {
-        metrics_->counter(name, {way, Name(kind)}).Show(static_cast<double>(total));
+        metrics_->counter(name, {way, Name(kind)}).Show(total);
       };
       show("longwave_shard_bytes_total", of_kind.bytes);
       show("longwave_shard_payload_bytes_total", of_kind.payload_bytes);
@@ -170,18 +168,15 @@ void ShardMetrics::ShowDisk(const ShardFigures& figures) {
   models_.Observe(figures.models_written);
   for (const auto& [kind, snapshots] :
        {std::pair{"state", &states_}, std::pair{"model", &models_}}) {
-    metrics_->counter("longwave_shard_snapshots_written_total", {kind})
-        .Show(static_cast<double>(snapshots->written));
+    metrics_->counter("longwave_shard_snapshots_written_total", {kind}).Show(snapshots->written);
     if (state_dir_.empty() || (snapshots == &models_ && !writes_models_)) continue;
     metrics_->gauge("longwave_shard_snapshot_age_seconds", {kind})
         .Set(absl::ToDoubleSeconds(MonotonicNow() - snapshots->at));
   }
   if (state_dir_.empty()) return;
-  const auto set = [this](std::string_view name, double value) {
-    metrics_->gauge(name).Set(value);
-  };
-  set("longwave_shard_log_bytes", static_cast<double>(figures.state.log_bytes));
-  set("longwave_shard_snapshot_bytes", static_cast<double>(figures.state.snapshot_bytes));
+  const auto set = [this](std::string_view name, auto value) { metrics_->gauge(name).Set(value); };
+  set("longwave_shard_log_bytes", figures.state.log_bytes);
+  set("longwave_shard_snapshot_bytes", figures.state.snapshot_bytes);
   set("longwave_shard_log_age_seconds", absl::ToDoubleSeconds(disk_.SinceSync()));
   struct statvfs disk;
   if (statvfs(state_dir_.c_str(), &disk) != 0) return;

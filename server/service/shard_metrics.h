@@ -13,7 +13,7 @@
 #include "common/metrics/metrics.h"
 #include "common/wire/frame.h"
 #include "common/wire/traffic.h"
-#include "server/service/measured_files.h"
+#include "server/service/disk_figures.h"
 #include "server/shard/aggregator.h"
 
 namespace longwave {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
@@ -20,6 +19,7 @@
 #include "common/base/memory.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
+#include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
 #include "common/link/endpoint.h"
@@ -35,7 +35,6 @@
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
 #include "server/service/shard_metrics.h"
-#include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/posix_file_system.h"
@@ -55,8 +54,8 @@ constexpr int kRunIsOverTries = 5;
 std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
   if (!given.empty()) return given;
   if (IsWildcard(bound)) {
-    Log(LogLevel::kWarning, absl::StrCat("announces ", bound, ", by which others reach their own ",
-                                         "machine; ", flag, " HOST:PORT says where this one is"));
+    Log(LogLevel::kWarning, "announces ", bound, ", by which others reach their own ", "machine; ",
+        flag, " HOST:PORT says where this one is");
   }
   return bound;
 }
@@ -85,8 +84,8 @@ absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions opt
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
   ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
-                   const FolderOwner& owner, std::unique_ptr<FileSystem> files,
-                   std::unique_ptr<Router> router, std::unique_ptr<ProcessSecurity> security)
+                   const FolderOwner& owner, std::unique_ptr<Router> router,
+                   std::unique_ptr<ProcessSecurity> security)
       : options_(options),
         open_bytes_max_(open_bytes_max),
         run_in_folder_(owner.run),
@@ -96,7 +95,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                  options.state_dir, open_bytes_max, CanCatchUp(options.config)),
         folder_(options.state_dir.empty() || owner.folder != 0 ? owner.folder : RandomWord()),
         incarnation_(RandomWord()),
-        files_(MeasureFiles(std::move(files), &metrics_.disk())),
+        files_(MakePosixFileSystem(metrics_.disk().watch())),
         security_(std::move(security)),
         data_(std::move(router), &metrics_),
         coordinator_(
@@ -145,7 +144,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       data_.Stop();
       serving.join();
     } else if (absl::IsFailedPrecondition(status) && options_.stay_when_done && RunIsOver()) {
-      Log(LogLevel::kInfo, std::string(status.message()));
+      Log(LogLevel::kInfo, status.message());
       ready();
       Stay(stop);
       status = absl::OkStatus();
@@ -218,8 +217,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
           continue;
         case HeartbeatSchedule::End::kLostPlace:
           Log(LogLevel::kWarning,
-              absl::StrCat("has lost its place before the run began, and registers again: ",
-                           std::string(answer.message())));
+              "has lost its place before the run began, and registers again: ", answer.message());
           SetReady(false);
           continue;
         case HeartbeatSchedule::End::kRefused:
@@ -231,7 +229,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         continue;
       }
       if (reply.instruction == Instruction::kStop) {
-        Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply.reason));
+        Log(LogLevel::kInfo, "the coordinator says stop: ", reply.reason);
         return absl::OkStatus();
       }
       // The shard confirms a new membership at once, since workers begin when all shards know it. A
@@ -278,9 +276,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   absl::Status BearSilence(const absl::Status& answer, bool is_new) {
     const std::string reason(answer.message());
     if (is_new) {
-      Log(LogLevel::kWarning,
-          absl::StrCat(reason, schedule_.is_registered() ? "; the data plane runs on" : "",
-                       "; trying again"));
+      Log(LogLevel::kWarning, reason, schedule_.is_registered() ? "; the data plane runs on" : "",
+          "; trying again");
     }
     const absl::Duration silence =
         MonotonicNow() - std::max(schedule_.answered_at(), data_.figures().last_frame);
@@ -315,8 +312,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     if (knows_manifest_ && reply.membership.has_value() &&
         reply.membership->epoch != known_epoch_) {
       known_epoch_ = reply.membership->epoch;
-      Log(LogLevel::kInfo,
-          absl::StrCat("epoch ", known_epoch_, ": ", reply.membership->members.size(), " members"));
+      Log(LogLevel::kInfo, "epoch ", known_epoch_, ": ", reply.membership->members.size(),
+          " members");
       data_.SetMembership(*reply.membership);
       learned = true;
     }
@@ -385,7 +382,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   void NoteFailure(const absl::Status& status) {
     if (status.ok()) return;
-    Log(LogLevel::kError, std::string(status.message()));
+    Log(LogLevel::kError, status.message());
     const std::lock_guard lock(mutex_);
     failure_.Update(status);
   }
@@ -452,14 +449,14 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
   link.refusals = &security->refusals;
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Router> router,
                             Router::Bind(options.data_endpoint, link));
-  std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   FolderOwner owner;
   if (!options.state_dir.empty()) {
+    const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
     LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(options.state_dir));
     LONGWAVE_ASSIGN_OR_RETURN(owner, OwnerOfFolder(*files, options.state_dir));
   }
-  auto service = std::make_unique<ShardServiceImpl>(
-      options, open_bytes_max, owner, std::move(files), std::move(router), std::move(security));
+  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, owner,
+                                                    std::move(router), std::move(security));
   LONGWAVE_RETURN_IF_ERROR(service->StartControl());
   return service;
 }

@@ -194,7 +194,7 @@ void Aggregator::SetMembership(const Membership& membership) {
     member_places_.emplace(member.worker, static_cast<uint32_t>(member_places_.size()));
     first_rounds_.push_back(member.first_round);
   }
-  std::sort(first_rounds_.begin(), first_rounds_.end());
+  std::ranges::sort(first_rounds_);
   for (SegmentRounds& segment : segments_) {
     UpdateStrangers(segment);
     std::erase_if(segment.missed,

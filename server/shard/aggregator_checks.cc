@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/figures.h"
-#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/wire/square_sum.h"
 
@@ -148,8 +147,8 @@ absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout
                            ", wanted 0 or more, ascending");
   }
   const auto segments = layout.segments();
-  const bool has_segment = std::any_of(segments.begin(), segments.end(),
-                                       [&](const Segment& s) { return s.shard == options.shard; });
+  const bool has_segment =
+      std::ranges::any_of(segments, [&](const Segment& s) { return s.shard == options.shard; });
   if (!has_segment) {
     return InvalidArgument("shard ", options.shard, " owns none of the layout's ", segments.size(),
                            " segments over ", layout.options().shard_count,
@@ -164,8 +163,8 @@ absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
     std::vector<std::shared_ptr<const PayloadLayout>>& formats) {
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload));
   LONGWAVE_RETURN_IF_ERROR(CheckFormat(up, format));
-  const auto known = std::find_if(formats.begin(), formats.end(),
-                                  [&](const auto& form) { return form->format() == format; });
+  const auto known =
+      std::ranges::find_if(formats, [&](const auto& form) { return form->format() == format; });
   if (known != formats.end()) {
     LONGWAVE_RETURN_IF_ERROR(ValidatePayload(**known, payload));
     return *known;

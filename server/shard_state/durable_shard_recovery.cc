@@ -8,7 +8,6 @@
 #include "server/shard/aggregator_checks.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/shard_store.h"
-#include "server/store/snapshot_content.h"
 
 namespace longwave {
 

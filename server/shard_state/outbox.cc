@@ -1,6 +1,5 @@
 #include "server/shard_state/outbox.h"
 
-#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>

@@ -11,9 +11,22 @@
 #include "common/layout/layout.h"
 #include "server/shard_state/replica_restore.h"
 #include "server/shard_state/snapshot_requests.h"
-#include "server/shard_state/snapshot_size.h"
 
 namespace longwave {
+
+// Upper bound of a model snapshot of the segment. arrays: θ, and with update nesterov the velocity.
+inline uint64_t ModelBytes(const Layout& layout, uint32_t segment, uint32_t arrays) {
+  uint64_t elements = 0;
+  for (const Tile& tile : layout.tiles(layout.segments()[segment]))
+    elements += uint64_t{tile.rows_valid} * tile.cols_valid;
+  return elements * sizeof(float) * arrays;
+}
+
+// The slowest link that a snapshot's patience allows for; pushes take half of it.
+inline constexpr uint64_t kSlowLinkBytesPerSecond = 125'000;  // 1 Mbit/s
+inline absl::Duration TimeOnSlowLink(uint64_t bytes) {
+  return absl::Seconds(2 * bytes / kSlowLinkBytesPerSecond);
+}
 
 struct ReplicaRestoresOptions {
   uint32_t rounds = 0;  // that the run has finished

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -68,15 +69,32 @@ absl::Status ReadFully(int fd, uint64_t offset, std::span<std::byte> out, const 
 
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixWritableFile(Descriptor fd, std::string path, const DiskWatch& watch)
+      : fd_(std::move(fd)), path_(std::move(path)), watch_(watch) {}
 
   absl::Status Append(BytePieces pieces) override {
+    uint64_t bytes = 0;
+    for (const std::span<const std::byte> piece : pieces) bytes += piece.size();
+    absl::Status status = Write(pieces, bytes);
+    watch_.wrote(bytes, status.ok());
+    return status;
+  }
+
+  absl::Status Sync() override {
+    const absl::Time begin = MonotonicNow();
+    // An fdatasync that failed, interrupted or not, must never be repeated.
+    absl::Status status =
+        fdatasync(fd_.get()) == 0 ? absl::OkStatus() : Failed(errno, "sync", path_);
+    watch_.synced(MonotonicNow() - begin, status.ok());
+    return status;
+  }
+
+ private:
+  absl::Status Write(BytePieces pieces, uint64_t left) {
     std::vector<iovec> vectors;
-    uint64_t left = 0;
     for (const std::span<const std::byte> piece : pieces) {
       if (piece.empty()) continue;
       vectors.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
-      left += piece.size();
     }
     for (size_t next = 0; next < vectors.size();) {
       const size_t count = std::min<size_t>(vectors.size() - next, IOV_MAX);
@@ -96,15 +114,9 @@ class PosixWritableFile final : public WritableFile {
     return absl::OkStatus();
   }
 
-  absl::Status Sync() override {
-    // An fdatasync that failed, interrupted or not, must never be repeated.
-    if (fdatasync(fd_.get()) != 0) return Failed(errno, "sync", path_);
-    return absl::OkStatus();
-  }
-
- private:
   Descriptor fd_;
   std::string path_;
+  const DiskWatch& watch_;
 };
 
 class PosixReadableFile final : public ReadableFile {
@@ -136,15 +148,17 @@ class PosixFileLock final : public FileLock {
 
 class PosixFileSystem final : public FileSystem {
  public:
+  explicit PosixFileSystem(DiskWatch watch) : watch_(std::move(watch)) {}
+
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd,
                               Open(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, "create"));
-    return std::make_unique<PosixWritableFile>(std::move(fd), path);
+    return std::make_unique<PosixWritableFile>(std::move(fd), path, watch_);
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override {
     LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd, Open(path, O_WRONLY | O_APPEND, "append to"));
-    return std::make_unique<PosixWritableFile>(std::move(fd), path);
+    return std::make_unique<PosixWritableFile>(std::move(fd), path, watch_);
   }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override {
@@ -198,7 +212,7 @@ class PosixFileSystem final : public FileSystem {
       if (entry->is_regular_file(gone)) names.push_back(entry->path().filename().string());
     }
     if (error) return Failed(error.value(), "list", folder);
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     return names;
   }
 
@@ -231,10 +245,15 @@ class PosixFileSystem final : public FileSystem {
     }
     return std::make_unique<PosixFileLock>(std::move(fd));
   }
+
+ private:
+  const DiskWatch watch_;
 };
 
 }  // namespace
 
-std::unique_ptr<FileSystem> MakePosixFileSystem() { return std::make_unique<PosixFileSystem>(); }
+std::unique_ptr<FileSystem> MakePosixFileSystem(DiskWatch watch) {
+  return std::make_unique<PosixFileSystem>(std::move(watch));
+}
 
 }  // namespace longwave

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "server/store/wrapped_file_system.h"
 #include "tests/sim/canary.h"
+#include "tests/support/wrapped_file_system.h"
 
 namespace longwave::sim {
 

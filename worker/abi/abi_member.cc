@@ -166,7 +166,7 @@ absl::Status AbiMember::Register() {
   }
   was_finished_ = finished == "y";
   if (!was_finished_) return joined;
-  if (rank_.rank == 0) Log(LogLevel::kInfo, std::string(joined.message()));
+  if (rank_.rank == 0) Log(LogLevel::kInfo, joined.message());
   return absl::OkStatus();
 }
 
@@ -258,7 +258,7 @@ absl::Status AbiMember::Leave(const char* failure) {
   if (turn_ != Turn::kDone && failure == nullptr) {
     // lw_begin may have failed before it made the member.
     trained_ = member_.has_value() ? member_->Stop() : Cancelled("left before lw_begin ended");
-    if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));
+    if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, trained_.message());
   }
   turn_ = Turn::kClosed;
   // Without a failure of its own a node lacks a rank, or its ranks leave at different steps. It may

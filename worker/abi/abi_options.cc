@@ -10,7 +10,6 @@
 #include "absl/time/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/config/key_types.h"
 #include "common/rpc/join.h"

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/errors.h"
@@ -15,7 +16,6 @@
 #include "common/log/log.h"
 #include "worker/abi/abi_member.h"
 #include "worker/abi/abi_options.h"
-#include "worker/abi/abi_status.h"
 #include "worker/abi/abi_struct.h"
 #include "worker/abi/open_members.h"
 
@@ -30,27 +30,76 @@ AbiMember* Of(const lw_member* member) {
   return reinterpret_cast<AbiMember*>(const_cast<lw_member*>(member));
 }
 
-// The result of `work`, which is not negative, or the lw_status of its failure.
-int64_t Call(absl::FunctionRef<absl::StatusOr<int64_t>()> work) {
+// The calling thread's last message, for lw_error.
+std::string& Message() {
+  thread_local std::string message;
+  return message;
+}
+
+int StatusOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return LW_OK;
+    case absl::StatusCode::kInvalidArgument:
+      return LW_INVALID;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kNotFound:
+      return LW_REFUSED;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return LW_UNAVAILABLE;
+    case absl::StatusCode::kCancelled:
+      return LW_STOPPED;
+    case absl::StatusCode::kAborted:
+      return LW_ENDED;
+    case absl::StatusCode::kDataLoss:
+      return LW_DATA;
+    case absl::StatusCode::kResourceExhausted:
+      return LW_MEMORY;
+    default:
+      return LW_INTERNAL;
+  }
+}
+
+// Keeps the status's message, and returns its lw_status.
+int Told(const absl::Status& status) {
+  Message() = std::string(status.message());
+  return StatusOf(status.code());
+}
+
+// The result of `work`, an absl::Status or a StatusOr of a number that is not negative: LW_OK or
+// the number, or the lw_status of the failure.
+template <typename Work>
+auto Call(const Work& work) {
+  using Result = decltype(work());
+  constexpr bool kIsWide = std::is_same_v<Result, absl::StatusOr<int64_t>>;
+  using Number = std::conditional_t<kIsWide, int64_t, int>;
   const absl::Status forked = longwave::CheckNotForked();
   if (!forked.ok()) {
-    longwave::Told(forked);
-    return LW_FORKED;
+    Told(forked);
+    return Number{LW_FORKED};
   }
   try {
-    const absl::StatusOr<int64_t> done = work();
-    return done.ok() ? *done : longwave::Told(done.status());
+    const Result done = work();
+    if constexpr (std::is_same_v<Result, absl::Status>) {
+      return done.ok() ? Number{LW_OK} : Told(done);
+    } else {
+      return done.ok() ? *done : Number{Told(done.status())};
+    }
   } catch (const std::bad_alloc&) {
-    return longwave::Told(longwave::ResourceExhausted("out of memory"));
+    return Number{Told(longwave::ResourceExhausted("out of memory"))};
   } catch (const std::exception& error) {
-    return longwave::Told(longwave::Internal(error.what()));
+    return Number{Told(longwave::Internal(error.what()))};
   }
 }
 
 // As Call, for a member without another call in progress.
-int64_t CallOf(const lw_member* member,
-               absl::FunctionRef<absl::StatusOr<int64_t>(AbiMember&)> work) {
-  return Call([&]() -> absl::StatusOr<int64_t> {
+template <typename Work>
+auto CallOf(const lw_member* member, const Work& work) {
+  return Call([&]() -> decltype(work(*Of(member))) {
     if (member == nullptr) return longwave::InvalidArgument("member: got NULL");
     AbiMember& entered = *Of(member);
     if (!entered.Enter()) {
@@ -65,16 +114,6 @@ int64_t CallOf(const lw_member* member,
   });
 }
 
-absl::StatusOr<int64_t> Events(const absl::StatusOr<int>& events) {
-  if (!events.ok()) return events.status();
-  return *events;
-}
-
-absl::StatusOr<int64_t> Done(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return LW_OK;
-}
-
 }  // namespace
 
 extern "C" {
@@ -83,20 +122,20 @@ uint32_t lw_abi(void) { return LW_ABI; }
 
 const char* lw_version(void) { return LONGWAVE_VERSION; }
 
-const char* lw_error(void) { return longwave::LastError(); }
+const char* lw_error(void) { return Message().c_str(); }
 
 int lw_set_log_level(int level) {
-  return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
+  return Call([&]() -> absl::Status {
     if (level < LW_LOG_DEBUG || level > LW_LOG_ERROR)
       return longwave::InvalidArgument("level: got ", level, ", wanted 0 to 3");
     longwave::SetLogLevel(static_cast<longwave::LogLevel>(level));
-    return LW_OK;
-  }));
+    return absl::OkStatus();
+  });
 }
 
 int lw_join(const lw_options* options, const lw_tensor* tensors, size_t tensor_count,
             lw_member** member) {
-  return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
+  return Call([&]() -> absl::Status {
     if (member == nullptr) return longwave::InvalidArgument("member: got NULL");
     *member = nullptr;
     LONGWAVE_ASSIGN_OR_RETURN(longwave::AbiOptions read, longwave::ReadOptions(options));
@@ -107,21 +146,21 @@ int lw_join(const lw_options* options, const lw_tensor* tensors, size_t tensor_c
                               AbiMember::Join(std::move(read), manifest));
     longwave::AddOpenMember(made.get());
     *member = reinterpret_cast<lw_member*>(made.release());
-    return LW_OK;
-  }));
+    return absl::OkStatus();
+  });
 }
 
 int lw_describe(const lw_member* member, lw_run* run) {
-  return static_cast<int>(CallOf(member, [&](AbiMember& entered) {
-    return Done(longwave::WriteStruct(entered.Describe(), run, "lw_run"));
-  }));
+  return CallOf(member, [&](AbiMember& entered) {
+    return longwave::WriteStruct(entered.Describe(), run, "lw_run");
+  });
 }
 
 const char* lw_configuration(const lw_member* member) {
   const char* text = nullptr;
-  CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
+  CallOf(member, [&](AbiMember& entered) {
     text = entered.configuration().c_str();
-    return LW_OK;
+    return absl::OkStatus();
   });
   return text;
 }
@@ -144,51 +183,49 @@ int64_t lw_owned(const lw_member* member, uint32_t rank, lw_range* ranges, size_
 }
 
 int lw_can_use(int device) {
-  return static_cast<int>(
-      Call([&]() -> absl::StatusOr<int64_t> { return Done(longwave::OpsOf(device).status()); }));
+  return Call([&] { return longwave::OpsOf(device).status(); });
 }
 
 int lw_begin(lw_member* member, const lw_arrays* arrays) {
-  return static_cast<int>(CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
+  return CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int> {
     LONGWAVE_ASSIGN_OR_RETURN(const lw_arrays read, longwave::ReadStruct(arrays, "lw_arrays"));
-    return Events(entered.Begin(read));
-  }));
+    return entered.Begin(read);
+  });
 }
 
 int lw_step(lw_member* member, double loss, uint64_t tokens) {
-  return static_cast<int>(
-      CallOf(member, [&](AbiMember& entered) { return Events(entered.Step(loss, tokens)); }));
+  return CallOf(member, [&](AbiMember& entered) { return entered.Step(loss, tokens); });
 }
 
 int lw_pause(lw_member* member) {
-  return static_cast<int>(CallOf(member, [](AbiMember& entered) -> absl::StatusOr<int64_t> {
+  return CallOf(member, [](AbiMember& entered) {
     entered.Pause();
-    return LW_OK;
-  }));
+    return absl::OkStatus();
+  });
 }
 
 int lw_save(lw_state* state, const char* name, const void* bytes, size_t size) {
-  return static_cast<int>(Call([&]() -> absl::StatusOr<int64_t> {
+  return Call([&]() -> absl::Status {
     if (state == nullptr) return longwave::InvalidArgument("state: got NULL");
-    return Done(state->Add(name, bytes, size));
-  }));
+    return state->Add(name, bytes, size);
+  });
 }
 
 int lw_load(const lw_member* member, const char* name, const void** bytes, size_t* size) {
-  return static_cast<int>(CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
+  return CallOf(member, [&](AbiMember& entered) -> absl::Status {
     if (name == nullptr || bytes == nullptr || size == nullptr)
       return longwave::InvalidArgument("lw_load: got NULL");
     LONGWAVE_ASSIGN_OR_RETURN(const std::span<const std::byte> found, entered.Loaded(name));
     *bytes = found.data();
     *size = found.size();
-    return LW_OK;
-  }));
+    return absl::OkStatus();
+  });
 }
 
 int lw_stats(const lw_member* member, lw_figures* figures) {
-  return static_cast<int>(CallOf(member, [&](AbiMember& entered) {
-    return Done(longwave::WriteStruct(entered.Figures(), figures, "lw_figures"));
-  }));
+  return CallOf(member, [&](AbiMember& entered) {
+    return longwave::WriteStruct(entered.Figures(), figures, "lw_figures");
+  });
 }
 
 void lw_stop(lw_member* member) {
@@ -196,13 +233,11 @@ void lw_stop(lw_member* member) {
 }
 
 int lw_finish(lw_member* member) {
-  return static_cast<int>(
-      CallOf(member, [&](AbiMember& entered) { return Done(entered.Finish()); }));
+  return CallOf(member, [&](AbiMember& entered) { return entered.Finish(); });
 }
 
 int lw_leave(lw_member* member, const char* failure) {
-  return static_cast<int>(
-      CallOf(member, [&](AbiMember& entered) { return Done(entered.Leave(failure)); }));
+  return CallOf(member, [&](AbiMember& entered) { return entered.Leave(failure); });
 }
 
 void lw_close(lw_member* member) {

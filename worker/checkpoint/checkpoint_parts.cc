@@ -118,8 +118,8 @@ absl::StatusOr<std::optional<FoundCheckpoint>> ReadPartOfLast(FileSystem& files,
   absl::StatusOr<Checkpoint> part =
       ReadPart(files, folder, std::move(found->checkpoint), layout, node);
   if (!part.ok() && found->stale) {
-    Log(LogLevel::kWarning, absl::StrCat("no use of the last checkpoint, which is stale: ",
-                                         std::string(part.status().message())));
+    Log(LogLevel::kWarning,
+        "no use of the last checkpoint, which is stale: ", part.status().message());
     return std::nullopt;
   }
   LONGWAVE_RETURN_IF_ERROR(part.status());

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/errors.h"
 #include "common/base/random_word.h"
@@ -106,8 +105,7 @@ absl::StatusOr<std::optional<FoundCheckpoint>> ReadLastCheckpoint(
       continue;
     }
     if (!damage.ok()) {
-      Log(LogLevel::kWarning,
-          absl::StrCat(std::string(damage.message()), "; the one before it is taken"));
+      Log(LogLevel::kWarning, damage.message(), "; the one before it is taken");
     }
     return FoundCheckpoint{.checkpoint = *std::move(checkpoint), .stale = stale};
   }

@@ -1,5 +1,4 @@
 // Conditions that hold between any two events.
-#include <algorithm>
 
 #include "common/base/errors.h"
 #include "worker/core/worker_core.h"

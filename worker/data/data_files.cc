@@ -76,7 +76,7 @@ std::vector<std::string> Matches(const std::string& pattern) {
     }
   }
   ::globfree(&found);
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<std::string>> DataFiles(const std::string& path) {
     return InvalidArgument("data: ", root, " is not a file or folder; ", kWanted, kCompilerHeaders);
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesUnder(root));
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -1,10 +1,7 @@
 #include "worker/member/checkpoint_keeper.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -51,11 +48,10 @@ absl::Status CheckpointKeeper::Keep(KeepCheckpoint keep, const WorkerState& stat
   }
   if (!keep.is_last) LONGWAVE_RETURN_IF_ERROR(Retire());
   if (!std::exchange(failing_, true)) {
-    Log(LogLevel::kWarning,
-        absl::StrCat("no checkpoint of round ", keep.checkpoint.round, ": ",
-                     std::string(written.message()),
-                     keep.is_last ? "; the one before stays as it is"
-                                  : "; a crash from here on would cost this worker its residual"));
+    Log(LogLevel::kWarning, "no checkpoint of round ", keep.checkpoint.round, ": ",
+        written.message(),
+        keep.is_last ? "; the one before stays as it is"
+                     : "; a crash from here on would cost this worker its residual");
   }
   return absl::OkStatus();
 }
@@ -124,8 +120,7 @@ absl::StatusOr<std::optional<FoundCheckpoint>> CheckpointKeeper::Last() {
       absl::IsUnavailable(found.status())) {
     return found;
   }
-  Log(LogLevel::kWarning,
-      absl::StrCat("no use of the last checkpoint: ", std::string(found.status().message())));
+  Log(LogLevel::kWarning, "no use of the last checkpoint: ", found.status().message());
   return std::nullopt;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/log/log.h"
 
@@ -24,8 +23,7 @@ PointAndCount ReadWanted() {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, ':');
   uint32_t times = 0;
   if (absl::SimpleAtoi(parts.second, &times) && times > 0) return {parts.first, times};
-  Log(LogLevel::kWarning,
-      absl::StrCat("LONGWAVE_CRASH_AT: got ", text, ", wanted POINT:N, such as posted:3"));
+  Log(LogLevel::kWarning, "LONGWAVE_CRASH_AT: got ", text, ", wanted POINT:N, such as posted:3");
   return {};
 }
 
@@ -36,7 +34,7 @@ void PassCrashPoint(std::string_view point) {
   if (wanted.first != point) return;
   static std::atomic<uint32_t> passed = 0;
   if (++passed != wanted.second) return;
-  Log(LogLevel::kWarning, absl::StrCat("crashes at ", wanted.first, ", as LONGWAVE_CRASH_AT says"));
+  Log(LogLevel::kWarning, "crashes at ", wanted.first, ", as LONGWAVE_CRASH_AT says");
   std::raise(SIGKILL);
 }
 

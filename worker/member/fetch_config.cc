@@ -1,7 +1,5 @@
 #include "worker/member/fetch_config.h"
 
-#include <memory>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -29,7 +27,7 @@ absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
     if (stop.requested()) return Cancelled("asked to stop before registration");
     absl::Status status = attempt();
     if (status.ok() || !MayPass(status) || MonotonicNow() > give_up) return status;
-    if (!said) Log(LogLevel::kWarning, absl::StrCat(status.message(), "; trying again"));
+    if (!said) Log(LogLevel::kWarning, status.message(), "; trying again");
     absl::SleepFor(kPause);
   }
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/termination.h"
 
 namespace longwave {
 namespace {
@@ -18,16 +19,7 @@ LoopWatch::LoopWatch(absl::Duration least, std::function<void(absl::Duration)> o
     : least_(least),
       on_hang_(std::move(on_hang)),
       looked_(MonotonicNow()),
-      thread_([this] { Watch(); }) {}
-
-LoopWatch::~LoopWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+      thread_([this](const std::stop_token& stop) { Watch(stop); }) {}
 
 void LoopWatch::Look() {
   const absl::Time now = MonotonicNow();
@@ -39,7 +31,6 @@ void LoopWatch::StepBegins() {
   const std::lock_guard lock(mutex_);
   Look();
   began_ = looked_;
-  changed_.notify_all();
 }
 
 void LoopWatch::StepEnds() {
@@ -55,9 +46,9 @@ void LoopWatch::Pause() {
   began_ = absl::InfiniteFuture();
 }
 
-void LoopWatch::Watch() {
+void LoopWatch::Watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (!closing_) {
+  while (!stop.stop_requested()) {
     const absl::Duration limit =
         longest_.has_value() ? std::max(least_, kLongestSteps * *longest_) : kFirstStepMax;
     const absl::Duration left = began_ + limit - looked_;
@@ -67,8 +58,9 @@ void LoopWatch::Watch() {
       return on_hang_(took);
     }
     // A step that ends and another that begins in the meantime are noticed at the next look.
-    changed_.wait_for(
-        lock, absl::ToChronoMilliseconds(std::clamp(left, absl::Milliseconds(10), kLookEvery)));
+    lock.unlock();
+    WaitFor(std::clamp(left, absl::Milliseconds(10), kLookEvery), stop);
+    lock.lock();
     Look();
   }
 }

@@ -1,10 +1,10 @@
 #ifndef LONGWAVE_WORKER_MEMBER_LOOP_WATCH_H_
 #define LONGWAVE_WORKER_MEMBER_LOOP_WATCH_H_
 
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -24,7 +24,6 @@ class LoopWatch {
   // kLongestSteps times the longest step before it, without the time for which this process was
   // stopped. The watch outlives its call.
   LoopWatch(absl::Duration least, std::function<void(absl::Duration)> on_hang);
-  ~LoopWatch();
 
   void StepBegins();
   void StepEnds();
@@ -32,19 +31,17 @@ class LoopWatch {
   void Pause();
 
  private:
-  void Watch();
+  void Watch(const std::stop_token& stop);
   // Takes the time; with the lock held.
   void Look();
 
   const absl::Duration least_;
   const std::function<void(absl::Duration)> on_hang_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  bool closing_ = false;
   absl::Time began_ = absl::InfiniteFuture();  // of the step under way
   std::optional<absl::Duration> longest_;
   absl::Time looked_;
-  std::thread thread_;  // last, since it uses all members above
+  std::jthread thread_;  // last, since it uses all members above
 };
 
 }  // namespace longwave

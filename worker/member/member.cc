@@ -4,12 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/config/config.h"
 #include "common/log/log.h"
 #include "worker/member/crash_point.h"
 #include "worker/sync/send_order.h"
@@ -85,9 +83,8 @@ SegmentRange TrainingMember::owned() const {
 absl::StatusOr<bool> TrainingMember::BeginAlone() {
   const uint32_t fragments = parts_.pipeline->fragment_count();
   if (parts_.config->sync.fragments > fragments) {
-    Log(LogLevel::kInfo,
-        absl::StrCat("sync.fragments: got ", parts_.config->sync.fragments, ", goes on with ",
-                     fragments, ": the model has no more segments"));
+    Log(LogLevel::kInfo, "sync.fragments: got ", parts_.config->sync.fragments, ", goes on with ",
+        fragments, ": the model has no more segments");
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::optional<FoundCheckpoint> found, keeper_.Last());
   Hear();
@@ -98,9 +95,8 @@ absl::StatusOr<bool> TrainingMember::BeginAlone() {
     LONGWAVE_RETURN_IF_ERROR(loop_.Load(found->checkpoint.blobs));
     found->checkpoint.blobs.clear();
     if (found->stale) {
-      Log(LogLevel::kWarning,
-          absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
-                       ", and more was pushed since: of it only the optimizer is of use"));
+      Log(LogLevel::kWarning, "the last checkpoint is of round ", found->checkpoint.round,
+          ", and more was pushed since: of it only the optimizer is of use");
     } else {
       checkpoint = std::move(found->checkpoint);
     }

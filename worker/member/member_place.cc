@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -166,11 +165,9 @@ class MemberPlaceImpl final : public MemberPlace {
     if (node_.has_value()) node_->Open(std::move(exchange_), session_.get(), start.process);
     if (node_.has_value() && IsFirst()) {
       node_->Watch([this](absl::Duration took) {
-        Log(LogLevel::kError,
-            absl::StrCat(
-                "the step has not ended for ", absl::FormatDuration(took),
-                ": a rank of this node hangs; the node leaves the run (what the loop does between "
-                "two steps counts, unless it pauses)"));
+        Log(LogLevel::kError, "the step has not ended for ", absl::FormatDuration(took),
+            ": a rank of this node hangs; the node leaves the run (what the loop does between "
+            "two steps counts, unless it pauses)");
         session_->Leave();
       });
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "common/base/clock.h"
 #include "common/config/gpt_shape.h"
@@ -47,7 +46,7 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
                             "decode", "validate", "checkpoint", "catch_up"}) {
     seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
   }
-  metrics_.gauge("longwave_worker_parameters").Set(static_cast<double>(layout->parameter_count()));
+  metrics_.gauge("longwave_worker_parameters").Set(layout->parameter_count());
   metrics_.gauge("longwave_worker_ranks").Set(ranks);
   if (config.metrics.peak_tflops > 0)
     metrics_.gauge("longwave_worker_peak_flops").Set(config.metrics.peak_tflops * 1e12 * ranks);
@@ -81,8 +80,7 @@ void WorkerMetrics::Show(const WorkerState& state) {
   if (seconds > 0)
     metrics_.gauge("longwave_worker_compute_ratio").Set(state.seconds_computing / seconds);
   const auto show = [&](const char* name, const char* direction, uint64_t ByteCounts::*bytes) {
-    metrics_.counter(name, {direction})
-        .Show(static_cast<double>(state.bytes.*bytes - before_.bytes.*bytes));
+    metrics_.counter(name, {direction}).Show(state.bytes.*bytes - before_.bytes.*bytes);
   };
   show("longwave_worker_bytes_total", "pushed", &ByteCounts::pushed);
   show("longwave_worker_bytes_total", "pulled", &ByteCounts::pulled);
@@ -127,15 +125,12 @@ void WorkerMetrics::OnPush(const SegmentPush& push, const EncodeReport& report) 
 }
 
 void WorkerMetrics::ShowCore(const WorkerCore::Counts& counts) {
-  metrics_.counter("longwave_worker_pushes_total", {"accepted"})
-      .Show(static_cast<double>(counts.accepted));
-  metrics_.counter("longwave_worker_pushes_total", {"late"}).Show(static_cast<double>(counts.late));
-  metrics_.counter("longwave_worker_pushes_total", {"unknown"})
-      .Show(static_cast<double>(counts.unknown));
-  metrics_.counter("longwave_worker_catch_ups_total").Show(static_cast<double>(counts.catch_ups));
-  metrics_.counter("longwave_worker_repairs_total").Show(static_cast<double>(counts.repairs));
-  metrics_.counter("longwave_worker_snapshots_sent_total")
-      .Show(static_cast<double>(counts.snapshots_sent));
+  metrics_.counter("longwave_worker_pushes_total", {"accepted"}).Show(counts.accepted);
+  metrics_.counter("longwave_worker_pushes_total", {"late"}).Show(counts.late);
+  metrics_.counter("longwave_worker_pushes_total", {"unknown"}).Show(counts.unknown);
+  metrics_.counter("longwave_worker_catch_ups_total").Show(counts.catch_ups);
+  metrics_.counter("longwave_worker_repairs_total").Show(counts.repairs);
+  metrics_.counter("longwave_worker_snapshots_sent_total").Show(counts.snapshots_sent);
 }
 
 void WorkerMetrics::OnSettled(const Settled& settled) {
@@ -192,8 +187,8 @@ void WorkerMetrics::ShowFigures(const std::vector<double>& figures) {
 void WorkerMetrics::ShowCheckpoints(uint64_t written, uint64_t failed) {
   if (static_cast<double>(written) > metrics_.counter("longwave_worker_checkpoints_total").value())
     checkpoint_at_ns_.store(absl::ToUnixNanos(MonotonicNow()), std::memory_order_relaxed);
-  metrics_.counter("longwave_worker_checkpoints_total").Show(static_cast<double>(written));
-  metrics_.counter("longwave_worker_checkpoint_failures_total").Show(static_cast<double>(failed));
+  metrics_.counter("longwave_worker_checkpoints_total").Show(written);
+  metrics_.counter("longwave_worker_checkpoint_failures_total").Show(failed);
 }
 
 }  // namespace longwave

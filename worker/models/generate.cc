@@ -13,8 +13,7 @@ namespace longwave {
 size_t SampleFrom(std::span<const float> logits, const Sampling& sampling, Rng& rng) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
   const size_t kept = sampling.top_k == 0 ? order.size() : sampling.top_k;
   order.resize(std::min(order.size(), kept));
   if (sampling.temperature == 0 || order.size() == 1) return order.front();

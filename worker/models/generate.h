@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "common/base/rng.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/figures.h"
+#include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
@@ -113,6 +114,24 @@ absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const Ma
                              ", which has ", FormatBytes(memory.total_bytes));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFit(const RunConfig& config, bool has_folder, const Manifest& manifest,
+                      const KernelOps& ops) {
+  const uint32_t workers_here = WorkersHere(config);
+  const bool keeps = has_folder && CanCatchUp(config) && config.cluster.checkpoint_rounds > 0;
+  const double checkpoint = keeps ? CheckpointBytes(config, manifest) : 0;
+  MemoryNeed need = WorkerMemory(config, manifest);
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+  if (!ops.on_device) {
+    need.bytes += checkpoint;
+    return CheckMemory(need, workers_here, machine);
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory gpu, ops.memory());
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(need, workers_here, gpu, kGpuMemory));
+  MemoryNeed on_host = HostMemory(config, manifest);
+  on_host.bytes += checkpoint;
+  return CheckMemory(on_host, workers_here, machine);
 }
 
 }  // namespace longwave

@@ -7,6 +7,7 @@
 #include "common/base/memory.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
+#include "kernels/ops.h"
 
 namespace longwave {
 
@@ -49,6 +50,11 @@ inline constexpr MemoryPlace kGpuMemory = {"GPU memory", "GPU"};
 // sees the same memory available.
 absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const MachineMemory& memory,
                          const MemoryPlace& place = kMachineMemory);
+
+// Whether the worker's arrays fit into their memories (`ops` says which), and those of the run's
+// other workers that are on this machine, too. has_folder: for checkpoints.
+absl::Status CheckFit(const RunConfig& config, bool has_folder, const Manifest& manifest,
+                      const KernelOps& ops);
 
 }  // namespace longwave
 

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -9,9 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
@@ -293,9 +291,8 @@ class ZmqExchange final : public Exchange {
       Replace(lost->connection, std::move(fresh.front()));
       if (!lost->is_first) continue;
       lost_at_[lost->connection] = now - lost->unanswered;
-      Log(LogLevel::kWarning,
-          absl::StrCat("shard ", shard, " has not answered for ", Seconds(lost->unanswered),
-                       ": its connection is made anew, until it answers"));
+      Log(LogLevel::kWarning, "shard ", shard, " has not answered for ", Seconds(lost->unanswered),
+          ": its connection is made anew, until it answers");
     }
     return absl::OkStatus();
   }
@@ -303,8 +300,8 @@ class ZmqExchange final : public Exchange {
   void NoteFound(uint32_t connection) {
     const std::optional<absl::Time> lost_at = std::exchange(lost_at_[connection], std::nullopt);
     if (!lost_at.has_value()) return;
-    Log(LogLevel::kInfo, absl::StrCat("shard ", connection / connections_, " answers again, after ",
-                                      Seconds(MonotonicNow() - *lost_at)));
+    Log(LogLevel::kInfo, "shard ", connection / connections_, " answers again, after ",
+        Seconds(MonotonicNow() - *lost_at));
   }
 
   Waiter waiter_;               // any thread may call Wake

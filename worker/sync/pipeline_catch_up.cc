@@ -135,8 +135,8 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   if (const uint64_t wanted = CoefficientEnd() - first; momentum.size() != wanted) {
     return InvalidArgument("momentum: got ", momentum.size(), " coefficients, wanted ", wanted);
   }
-  const auto bad = std::find_if(momentum.begin(), momentum.end(),
-                                [](float value) { return !std::isfinite(value); });
+  const auto bad =
+      std::ranges::find_if(momentum, [](float value) { return !std::isfinite(value); });
   if (bad != momentum.end()) {
     return InvalidArgument("momentum: coefficient ", bad - momentum.begin(), " is ", *bad,
                            ", wanted finite numbers");

@@ -1,10 +1,6 @@
 #include "worker/sync/worker_ledger.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 
 namespace longwave {
 

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -44,8 +43,7 @@ absl::StatusOr<FinalReport> Trainer::Run() {
   const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
   const absl::StatusOr<std::string> written = WriteWeights(steps);
   if (!written.ok()) {
-    Log(LogLevel::kError,
-        absl::StrCat("the weights are not written: ", written.status().message()));
+    Log(LogLevel::kError, "the weights are not written: ", written.status().message());
   }
   return report;
 }
@@ -183,7 +181,7 @@ absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(file, config_, parts_.replica->manifest(), *parts_.member.layout, theta, steps));
-  Log(LogLevel::kInfo, absl::StrCat("wrote ", file, ", the model after step ", steps));
+  Log(LogLevel::kInfo, "wrote ", file, ", the model after step ", steps);
   return file;
 }
 

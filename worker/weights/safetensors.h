@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/layout/layout.h"
 #include "common/layout/manifest.h"
 
@@ -21,6 +22,11 @@ namespace longwave {
 absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
                               const Layout& layout, const float* theta,
                               const std::map<std::string, std::string>& metadata);
+
+// Reads a model's weights from such a file into a flat array in the layout's order. File errors as
+// NotFound. InvalidArgument: another format or another model; the message names the tensor.
+absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Manifest& manifest,
+                                               const Layout& layout);
 
 }  // namespace longwave
 

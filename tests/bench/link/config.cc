@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/cluster.h"
-#include "cli/preflight.h"
+#include "cli/up.h"
 #include "common/base/status_macros.h"
 #include "tests/bench/link/bench.h"
 #include "worker/data/data_files.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "cli/doctor/measure_links.h"
+#include "cli/doctor/measure.h"
 #include "common/rpc/probe.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/certificates.h"

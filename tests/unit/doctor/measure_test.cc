@@ -1,5 +1,7 @@
 // The measuring adapters, on parts that every machine has: loopback, a disk, and a program in the
 // worker's place.
+#include "cli/doctor/measure.h"
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,8 +12,6 @@
 #include <string>
 
 #include "cli/doctor/examine.h"
-#include "cli/doctor/measure_links.h"
-#include "cli/doctor/measure_machine.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "gmock/gmock.h"

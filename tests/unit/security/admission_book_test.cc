@@ -105,7 +105,7 @@ TEST_F(AdmissionBookTest, AnExpelledNameJoinsNoMoreUntilItMay) {
   Create(kAny, 9);
   EXPECT_TRUE(Redeem("worker/a", 2).ok());
   book_.Expel("a");
-  EXPECT_TRUE(book_.IsExpelled("a"));
+  EXPECT_TRUE(book_.names().IsExpelled("a"));
   ExpectDenied(Redeem("worker/a", 2), "revoked");
   EXPECT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
   ExpectDenied(book_.Redeem("u", Hash(5), "worker/a", Hash(2), false, kNow), "expelled");
@@ -131,15 +131,15 @@ TEST_F(AdmissionBookTest, WhoIsReadmittedByTokenIsNobodyUntilANewOneLetsItIn) {
   EXPECT_TRUE(Redeem("worker/a", 2).ok());
   book_.Expel("a");
   EXPECT_TRUE(book_.Readmit("a", true).ok());
-  EXPECT_EQ(book_.OwnerOf("worker/a"), kNoKey);
+  EXPECT_EQ(book_.names().OwnerOf("worker/a"), kNoKey);
   ExpectDenied(Redeem("worker/a", 2), "revoked");
   const auto read = AdmissionBook::Decode(book_.Encode());
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->OwnerOf("worker/a"), kNoKey);
+  EXPECT_EQ(read->names().OwnerOf("worker/a"), kNoKey);
   ASSERT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
   EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), true, kNow).ok())
       << "although the name has been in the run";
-  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(3));
+  EXPECT_EQ(book_.names().OwnerOf("worker/a"), Hash(3));
 }
 
 TEST_F(AdmissionBookTest, ATokenIsLookedUpBeforeAnythingElse) {

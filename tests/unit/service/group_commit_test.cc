@@ -15,6 +15,7 @@
 
 #include "server/store/posix_file_system.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/wrapped_file_system.h"
 #include "tests/unit/coordinator/coordinator_testing.h"
 #include "tests/unit/service/held_file_system.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "server/store/wrapped_file_system.h"
+#include "tests/support/wrapped_file_system.h"
 
 namespace longwave {
 

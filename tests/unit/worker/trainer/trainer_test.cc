@@ -12,7 +12,7 @@
 #include "tests/support/test_folder.h"
 #include "tests/unit/worker/trainer/trainer_testing.h"
 #include "worker/member/sync_options.h"
-#include "worker/weights/weights_file.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {

@@ -1,4 +1,3 @@
-#include "worker/weights/weights_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

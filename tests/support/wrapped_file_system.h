@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_SERVER_STORE_WRAPPED_FILE_SYSTEM_H_
-#define LONGWAVE_SERVER_STORE_WRAPPED_FILE_SYSTEM_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_WRAPPED_FILE_SYSTEM_H_
+#define LONGWAVE_TESTS_SUPPORT_WRAPPED_FILE_SYSTEM_H_
 
 #include <cstdint>
 #include <memory>
@@ -57,4 +57,4 @@ class WrappedFileSystem : public FileSystem {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_SERVER_STORE_WRAPPED_FILE_SYSTEM_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_WRAPPED_FILE_SYSTEM_H_

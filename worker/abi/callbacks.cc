@@ -1,20 +1,37 @@
-#include "worker/abi/abi_node_link.h"
+#include "worker/abi/callbacks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <future>
 
-#include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
 namespace {
 
-// Most messages fit into the first gather, behind their size.
+constexpr std::chrono::milliseconds kPause(50);
+// Most messages of a node fit into the first gather, behind their size.
 constexpr size_t kShortBytes = 248;
 
 }  // namespace
+
+void Interruptible::Ask(bool at_once) {
+  if (callbacks_.interrupted == nullptr || stop_->requested()) return;
+  const absl::Time now = MonotonicNow();
+  if (!at_once && now - asked_ < absl::FromChrono(kPause)) return;
+  asked_ = now;
+  if (callbacks_.interrupted(callbacks_.context) != 0) stop_->Request();
+}
+
+absl::Status Interruptible::Run(absl::FunctionRef<absl::Status()> work) {
+  auto done = std::async(std::launch::async, [&] { return work(); });
+  while (done.wait_for(kPause) != std::future_status::ready) Ask();
+  return done.get();
+}
 
 absl::StatusOr<std::string> AbiNodeLink::Gather(std::string_view mine,
                                                 absl::Duration patience) const {

@@ -1,22 +1,22 @@
-#include "server/service/measured_files.h"
+#include "server/service/disk_figures.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <memory>
 
-#include "tests/support/sim_file_system.h"
 #include "tests/support/store_helpers.h"
+#include "tests/support/test_folder.h"
 
 namespace longwave {
 namespace {
 
-TEST(MeasuredFiles, CountWhatIsWrittenAndSynced) {
+TEST(DiskFigures, CountWhatIsWrittenAndSynced) {
   Metrics metrics(MetricPart::kShard);
   DiskFigures figures(metrics);
-  const auto files = MeasureFiles(std::make_unique<SimFileSystem>(1), &figures);
-  ASSERT_TRUE(files->CreateFolder("/d").ok());
-  auto file = files->Create("/d/f");
+  const auto files = MakePosixFileSystem(figures.watch());
+  const TestFolder folder;
+  auto file = files->Create(folder.path() + "/f");
   ASSERT_TRUE(file.ok());
   const std::array<std::byte, 100> bytes{};
   ASSERT_TRUE(AppendBytes(**file, bytes).ok());
@@ -24,7 +24,7 @@ TEST(MeasuredFiles, CountWhatIsWrittenAndSynced) {
   EXPECT_EQ(metrics.counter("longwave_shard_disk_written_bytes_total").value(), 100);
   EXPECT_EQ(metrics.histogram("longwave_shard_sync_seconds").Read().counts.back(), 1u);
   EXPECT_EQ(metrics.counter("longwave_shard_disk_failures_total").value(), 0);
-  EXPECT_FALSE(files->Create("/d/f").ok());  // the file exists, which is no failure of the disk
+  EXPECT_FALSE(files->Create(folder.path() + "/f").ok());  // an existing file is no disk failure
   EXPECT_EQ(metrics.counter("longwave_shard_disk_failures_total").value(), 0);
 }
 

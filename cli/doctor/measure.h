@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_CLI_DOCTOR_MEASURE_LINKS_H_
-#define LONGWAVE_CLI_DOCTOR_MEASURE_LINKS_H_
+#ifndef LONGWAVE_CLI_DOCTOR_MEASURE_H_
+#define LONGWAVE_CLI_DOCTOR_MEASURE_H_
 
 #include <string>
 
@@ -8,6 +8,16 @@
 #include "cli/doctor/readings.h"
 
 namespace longwave {
+
+// The readings of this machine. Each takes seconds at most.
+
+// Reads /sys, /proc and the driver's own libcuda.so.1, if present.
+DriverReading MeasureDriver();
+// Runs `<binaries>/longwave-worker --check-device <device>`. Errors: Unavailable, with the system
+// loader's reason (the program does not start).
+absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device);
+// Writes and removes a file in the folder or, if that is missing, in its nearest ancestor.
+absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder);
 
 // The shortest connect time of `tries` TCP connections to "host:port". Errors: Unavailable, with
 // the reason (all failed).
@@ -20,4 +30,4 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_CLI_DOCTOR_MEASURE_LINKS_H_
+#endif  // LONGWAVE_CLI_DOCTOR_MEASURE_H_
