@@ -1,4 +1,4 @@
-"""What docs/checked.md keeps of each part, and which parts a change needs."""
+"""The rows of docs/checked.md, and the choice of the parts that a change needs."""
 
 import contextlib
 import io
