@@ -45,8 +45,9 @@ class AdmissionTest : public ::testing::Test {
                                    .book_folder = folder_.path(),
                                    .address = "127.0.0.1:7070",
                                    .clock = [this] { return MonotonicNow() + later_; }});
-    if (opened.ok()) admission_ = *std::move(opened);
-    return opened.status();
+    if (!opened.ok()) return opened.status();
+    admission_ = *std::move(opened);
+    return absl::OkStatus();
   }
   void Open() {
     const absl::Status status = TryOpen();

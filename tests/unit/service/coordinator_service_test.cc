@@ -141,6 +141,7 @@ class CoordinatorServiceTest : public ::testing::Test {
   // With a certificate of all the names.
   std::unique_ptr<CoordinatorClient> ConnectAs(const std::vector<std::string>& names) {
     std::vector<Identity> identities;
+    identities.reserve(names.size());
     for (const std::string& name : names) identities.push_back(WorkerIdentity(name));
     const auto authority = LoadAuthority(state_dir() + "/security");
     EXPECT_TRUE(authority.ok()) << authority.status();
