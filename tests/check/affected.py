@@ -25,9 +25,14 @@ def tracked():
     return [name for name in git("ls-files", "-z").split("\0") if name]
 
 
+def has(commit):
+    """Whether the clone has the commit; a shallow one may not."""
+    return bool(commit) and subprocess.run(["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=ROOT, capture_output=True).returncode == 0
+
+
 def changed(base):
     """Files that differ from the commit `base`, those that are gone among them; None if the clone has no such commit."""
-    if not base or subprocess.run(["git", "cat-file", "-e", f"{base}^{{commit}}"], cwd=ROOT, capture_output=True).returncode != 0:
+    if not has(base):
         return None
     return [name for name in git("diff", "--name-only", "--no-renames", "-z", base).split("\0") if name]
 

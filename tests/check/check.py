@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-from affected import ROOT, affected, changed, git, texts_of_tree
+from affected import ROOT, affected, changed, git, has, texts_of_tree
 from parts import ALL_ONLY, BY_CHANGE, EVERY_CHANGE, SKIPPED, Part
 
 CHECKED = ROOT / "docs/checked.md"
@@ -48,9 +48,10 @@ class Result:
 def run(part, begun, base=None):
     """Runs a part's commands one after the other and shows what they print; the first that fails ends the part.
 
-    CHECK_BASE is `base` for the commands, or the commit at which the part last passed.
+    CHECK_BASE is `base` for the commands, or the commit at which the part last passed; empty if the clone does not have it.
     """
-    environment = dict(os.environ, CHECK_BASE=base or checked().get(part.name, [None, ""])[1])
+    since = base or checked().get(part.name, [None, None])[1]
+    environment = dict(os.environ, CHECK_BASE=since if has(since) else "")
     print(f"\n== {part.name} ({int(time.monotonic() - begun)} s)", flush=True)
     result, start = Result(part, 0), time.monotonic()
     for command in part.commands:

@@ -50,6 +50,14 @@ class Check(unittest.TestCase):
             # A commit that the caller names stands for all rows.
             self.assertIn((FIRST, "a" * 40, changes["a" * 40][0]), check.wanted_by("a" * 40))
 
+    def test_the_commands_know_the_base_if_the_clone_has_it(self):
+        head = check.git("rev-parse", "HEAD").strip()
+        for base, wanted in ((head, head), ("f" * 40, ""), (None, "")):
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                check.run(check.Part("based", 1, ('echo "base <$CHECK_BASE>"',)), 0, base)
+            self.assertIn(f"base <{wanted}>", said.getvalue())
+
     def test_a_command_that_fails_ends_its_part_and_the_counts_add_up(self):
         part = check.Part("planted", 1, ("echo 3 passed, 1 failed", "echo 2 passed, 0 failed, 4 skipped; false", "echo 9 passed, 0 failed"))
         said = io.StringIO()
