@@ -54,10 +54,10 @@ using Fill = std::vector<float> (*)(size_t, uint64_t);
 
 // Bits, but for NaNs, of which any will do.
 std::vector<uint32_t> Bits(const std::vector<float>& x) {
-  std::vector<uint32_t> bits;
-  for (const float value : x) {
-    bits.push_back(std::isnan(value) ? 0x7fc00000u : std::bit_cast<uint32_t>(value));
-  }
+  std::vector<uint32_t> bits(x.size());
+  std::ranges::transform(x, bits.begin(), [](float value) {
+    return std::isnan(value) ? 0x7fc00000u : std::bit_cast<uint32_t>(value);
+  });
   return bits;
 }
 

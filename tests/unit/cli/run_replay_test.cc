@@ -72,6 +72,7 @@ class RunReplayTest : public testing::Test {
     OpenShard();
     std::vector<std::vector<float>> theta(kWorkers, initial_);
     std::vector<std::unique_ptr<SyncPipeline>> pipelines;
+    pipelines.reserve(theta.size());
     for (auto& replica : theta) {
       pipelines.push_back(SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed),
                                                &*layout_, OpsFor(BackendKind::kCpu).value(), Exec{},
