@@ -18,6 +18,7 @@
 #include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/key_types.h"
 
 namespace longwave {
@@ -55,9 +56,8 @@ std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) 
 
 }  // namespace
 
-uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
-  if (config.train.threads > 0) return config.train.threads;
-  return std::max(1u, cores / std::max(1u, config.run.workers));
+uint32_t WorkerThreads(const RunConfig& config) {
+  return config.train.threads > 0 ? config.train.threads : DefaultThreads(config.run.workers);
 }
 
 Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,

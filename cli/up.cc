@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -329,7 +328,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
   ClusterOptions cluster = {.listen = ListenAddress(config),
-                            .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
+                            .threads = WorkerThreads(config),
                             .keep_state = !options.no_state};
   LONGWAVE_ASSIGN_OR_RETURN(cluster.binaries, OwnFolder());
   if (options.worker_command.has_value()) {

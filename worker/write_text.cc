@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "worker/weights/gpt2_config.h"
@@ -58,8 +58,7 @@ absl::Status WriteText(const TextOptions& options) {
   }
   // Larger models get several threads.
   const double share = GptParameterCount(model) / kParametersOfAThread;
-  const int threads =
-      1 + static_cast<int>(std::min<double>(share, std::thread::hardware_concurrency() / 2));
+  const int threads = 1 + static_cast<int>(std::min<double>(share, DefaultThreads() / 2));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
       Replica::Create(model, {.batch = 1, .autocast = "none"}, /*seed=*/0, threads));

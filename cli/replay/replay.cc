@@ -5,7 +5,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -18,6 +17,7 @@
 #include "common/base/figures.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/control/control.h"
@@ -158,7 +158,7 @@ absl::Status Replay(const ReplayOptions& options) {
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   RunReplayInput input{.config = &config,
                        .layout = &layout,
-                       .threads = std::max(1u, std::thread::hardware_concurrency())};
+                       .threads = DefaultThreads()};
   // Read before the logs, which then have all these rounds even if the run goes on.
   input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {

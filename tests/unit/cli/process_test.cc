@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "cli/cluster.h"
+#include "common/base/threads.h"
 #include "tests/support/test_folder.h"
 
 namespace longwave {
@@ -148,10 +149,9 @@ TEST(LastErrorLine, IsEmptyWithoutOne) {
 TEST(WorkerThreads, ShareTheCoresUnlessConfigured) {
   RunConfig config;
   config.run.workers = 4;
-  EXPECT_EQ(WorkerThreads(config, 2), 1u);
-  EXPECT_EQ(WorkerThreads(config, 16), 4u);
+  EXPECT_EQ(WorkerThreads(config), DefaultThreads(4));
   config.train.threads = 3;
-  EXPECT_EQ(WorkerThreads(config, 16), 3u);
+  EXPECT_EQ(WorkerThreads(config), 3u);
 }
 
 }  // namespace
