@@ -122,7 +122,6 @@ class Cluster {
     std::unique_ptr<Process> process;
     RestartBudget budget;
     std::string metrics = {};  // host:port, once reported
-    bool is_command = false;   // the user's
   };
 
   // Starts one of our programs, which takes arguments.
