@@ -55,6 +55,10 @@ class RunFolder {
   std::unique_ptr<FileLock> lock_;
 };
 
+// Whether what is at `path` can be read; OK where nothing is there. Errors: PermissionDenied and
+// others, with the reason: what may not be read is not missing.
+absl::Status CheckReadable(const std::string& path);
+
 // The folder of a run, given by its path or by its name in runs_dir.
 std::string FindRunFolder(const std::string& run, const std::string& runs_dir);
 

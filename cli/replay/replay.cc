@@ -156,14 +156,15 @@ absl::Status Replay(const ReplayOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ManifestOf(config, options.run_folder));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  RunReplayInput input{.config = &config,
-                       .layout = &layout,
-                       .threads = DefaultThreads()};
+  RunReplayInput input{.config = &config, .layout = &layout, .threads = DefaultThreads()};
+  for (const char* const record : {"/metrics.jsonl", "/summary.json"})
+    LONGWAVE_RETURN_IF_ERROR(CheckReadable(options.run_folder + record));
   // Read before the logs, which then have all these rounds even if the run goes on.
   input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
     std::error_code error;
+    LONGWAVE_RETURN_IF_ERROR(CheckReadable(folder));
     if (!std::filesystem::is_directory(folder, error)) {
       return NotFound("got no folder ", folder,
                       "; wanted a run that keeps its state (not up --no-state)");
