@@ -18,6 +18,8 @@
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
+#include "cli/doctor/examine.h"
+#include "cli/doctor/report.h"
 #include "cli/generate.h"
 #include "cli/interrupts.h"
 #include "cli/programs/programs.h"
@@ -336,6 +338,12 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   } else {
     LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_binaries, WorkerFolder());
   }
+  const std::vector<Finding> findings =
+      ExamineForUp(config, options.no_state ? "" : (resumed ? resumed->path() : options.runs_dir),
+                   cluster.worker_binaries);
+  for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
+  if (Worst(findings) == Finding::Verdict::kFailed)
+    return FailedPrecondition("this machine does not do for the run, see above");
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {
