@@ -76,6 +76,8 @@ absl::Status Cluster::Start() {
                                    "--listen", options_.listen, "--run-dir", folder_->path()},
                                   1, &coordinator));
   LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
+  // For other commands alone, which name the run by its folder.
+  WriteFile(folder_->address_file(), coordinator_address_ + "\n").IgnoreError();
 
   std::vector<Child*> shards(config_->run.shards);
   for (uint32_t i = 0; i < config_->run.shards; ++i) {

@@ -115,7 +115,8 @@ class Run {
     cluster_.Stop(MonotonicNow() + (writes ? kWritingTimeout : kStopTimeout),
                   StatusFeed::kCallTimeout, last_look);
     // Another process may take the ports, and a Prometheus would scrape it twice.
-    std::remove(folder_.targets_file().c_str());
+    for (const std::string& file : {folder_.targets_file(), folder_.address_file()})
+      std::remove(file.c_str());
     Summary summary =
         Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure), Elapsed());
     summary.restarts = cluster_.restarts();

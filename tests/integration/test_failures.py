@@ -90,7 +90,7 @@ class BadInput(IntegrationTest):
 
     def test_status_of_nobody(self):
         status, _, errors = self.start("longwave", "status", "bogus").finish()
-        self.assertEqual((status, errors), (1, "longwave status: got bogus, wanted host:port\n"))
+        self.assertEqual((status, errors), (1, "longwave status: got bogus, wanted host:port, or the folder or name of a run of `longwave up`\n"))
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{closed.getsockname()[1]}"
