@@ -342,9 +342,11 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   const std::vector<Finding> findings =
       ExamineForUp(config, options.no_state ? "" : (resumed ? resumed->path() : options.runs_dir),
                    cluster.worker_binaries);
+  for (const auto& [part, verdict, what, remedy] : findings) {
+    if (verdict == Finding::Verdict::kFailed)
+      return FailedPrecondition("this machine's ", part, ": ", what, "; remedy: ", remedy);
+  }
   for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
-  if (Worst(findings) == Finding::Verdict::kFailed)
-    return FailedPrecondition("this machine does not do for the run, see above");
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {
