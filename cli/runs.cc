@@ -49,7 +49,7 @@ double NumberAt(const Json& record, const char* key) {
                                                        : std::numeric_limits<double>::quiet_NaN();
 }
 
-// What a run has come to, as far as the end of its records tells.
+// The place that a run has come to, as far as the end of its records tells.
 struct Progress {
   uint64_t rounds = 0;
   double train_loss = std::numeric_limits<double>::quiet_NaN();
