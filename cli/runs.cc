@@ -149,6 +149,10 @@ absl::StatusOr<Target> FindTarget(const Target& given, const std::string& runs_d
   return target;
 }
 
+uint64_t RoundsRecorded(const std::string& run_folder) {
+  return ReadProgress(run_folder + "/metrics.jsonl").rounds;
+}
+
 absl::Status PrintMetrics(const std::string& run_folder) {
   const std::string path = run_folder + "/metrics.jsonl";
   LONGWAVE_RETURN_IF_ERROR(CheckReadable(path));

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_CLI_RUNS_H_
 #define LONGWAVE_CLI_RUNS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ absl::StatusOr<std::vector<std::string>> RunLines(const std::string& runs_dir);
 // where none are given. Errors: FailedPrecondition (the run does not run), InvalidArgument (neither
 // an address nor a run), PermissionDenied.
 absl::StatusOr<Target> FindTarget(const Target& given, const std::string& runs_dir);
+
+// The rounds that the run's records (metrics.jsonl) have.
+uint64_t RoundsRecorded(const std::string& run_folder);
 
 // `longwave metrics`: prints the records of a run's rounds, metrics.jsonl of its folder, as CSV.
 // Errors: NotFound (no rounds), PermissionDenied.

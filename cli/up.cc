@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
@@ -309,18 +308,6 @@ struct RunEnd {
   std::string run_folder;
   std::optional<int> signal;
 };
-
-// Whether a run of these settings can go on in the folder; the coordinator would refuse another
-// after the folder's configuration is overwritten.
-absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig before, LoadConfig(folder.config_file()));
-  const std::vector<std::string> was = absl::StrSplit(BindingSettings(before), '\n');
-  const std::vector<std::string> is = absl::StrSplit(BindingSettings(config), '\n');
-  const auto [had, got] = std::ranges::mismatch(was, is);
-  if (had == was.end() || got == is.end()) return absl::OkStatus();
-  return FailedPrecondition("--resume: got ", *got, "; wanted ", *had, ", as the run in ",
-                            folder.path(), " has it");
-}
 
 absl::StatusOr<RunEnd> Execute(UpOptions options) {
   std::optional<RunFolder> resumed;

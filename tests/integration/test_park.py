@@ -87,6 +87,18 @@ class Park(IntegrationTest):
         self.assertEqual(config.read_bytes(), before)
         longwave("up", "--resume", ".", cwd=self.root / "runs/test")
 
+    def test_it_can_be_made_longer(self):
+        folder = self.root / "runs/test"
+        self.park()
+        _, errors = self.resume("test", "--set", "run.steps=400", wanted=1)
+        self.assertRegex(errors, r"--resume: got run\.steps: 400; wanted run\.steps: 4000, as the run in")
+        output, _ = self.resume("test", "--set", f"run.steps={4 * ROUNDS + 32}")
+        self.assertRegex(output, r"run\.steps: 4000 -> 4032: the learning rate of step \d+ is [\d.e-]+, no longer [\d.e-]+;")
+        finished = self.summary(folder)
+        self.assertEqual((finished["outcome"], finished["rounds"], finished["steps"], finished["replicas_equal"]),
+                         ("finished", ROUNDS + 8, 4 * ROUNDS + 32, True))
+        longwave("replay", folder)
+
     def test_a_second_up_leaves_the_first_ones_folder_alone(self):
         child = self.start_up(**LONG)
         child.await_line("round ")
