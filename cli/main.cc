@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
 
   longwave::GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand(
-      "generate", "Write text with the model of a run that has written its weights.");
+      "generate", "Write text with a run's model: its weights, or those of its last round so far.");
   std::string runs_dir = "runs";
   const auto add_run = [&](CLI::App* command, std::string* run) {
     command->add_option("run", *run, "The run's folder, or its name in --runs-dir")
@@ -80,8 +80,10 @@ int main(int argc, char** argv) {
   };
   add_run(generate_command, &generate.folder);
   generate_command->add_option("--prompt", generate.prompt, "What it begins with [a line's end]");
-  generate_command->add_option("--length", generate.length, "Bytes to write")
+  generate_command->add_option("--length", generate.length, "Bytes or tokens to write")
       ->capture_default_str();
+  generate_command->add_option("--tokenizer", generate.tokenizer,
+                               "tokenizer.json of a model of tokens [the one beside its data]");
   generate_command
       ->add_option("--temperature", generate.temperature,
                    "Below 1: likelier bytes more often; 0: the likeliest one each time")

@@ -286,7 +286,9 @@ int Main(int argc, char** argv) {
   auto* const generate = app.add_option("--generate", flags.text.folder,
                                         "Only writes text with the weights in this folder");
   app.add_option("--prompt", flags.text.prompt, "What the text begins with")->needs(generate);
-  app.add_option("--length", flags.text.length, "Bytes of it")->needs(generate);
+  app.add_option("--length", flags.text.length, "Bytes or tokens of it")->needs(generate);
+  app.add_option("--tokenizer", flags.text.tokenizer, "tokenizer.json, for a model of tokens")
+      ->needs(generate);
   app.add_option("--temperature", flags.text.sampling.temperature)->needs(generate);
   app.add_option("--top-k", flags.text.sampling.top_k)->needs(generate);
   app.add_option("--seed", flags.text.sampling.seed)->needs(generate);

@@ -46,6 +46,8 @@ class Park(IntegrationTest):
         refused = longwave("weights", "127.0.0.1:1", cwd=self.root, wanted=1)
         self.assertIn("longwave replay FOLDER --weights FILE makes them", refused.stderr)
         self.make_weights(folder, parked["rounds"])
+        self.assertEqual(longwave("generate", folder, "--prompt", "the ", "--length", 8).stdout[:4], "the ")
+        self.assertFalse((folder / "model.safetensors").exists())
         self.resume("test")
         finished = self.summary(folder)
         self.assertEqual((finished["outcome"], finished["rounds"], finished["replicas_equal"]),
