@@ -18,6 +18,7 @@
 #include "common/base/errors.h"
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/key_types.h"
 
 namespace longwave {
@@ -55,9 +56,8 @@ std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) 
 
 }  // namespace
 
-uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
-  if (config.train.threads > 0) return config.train.threads;
-  return std::max(1u, cores / std::max(1u, config.run.workers));
+uint32_t WorkerThreads(const RunConfig& config) {
+  return config.train.threads > 0 ? config.train.threads : DefaultThreads(config.run.workers);
 }
 
 Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,
@@ -76,6 +76,8 @@ absl::Status Cluster::Start() {
                                    "--listen", options_.listen, "--run-dir", folder_->path()},
                                   1, &coordinator));
   LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
+  // For other commands alone, which name the run by its folder.
+  WriteFile(folder_->address_file(), coordinator_address_ + "\n").IgnoreError();
 
   std::vector<Child*> shards(config_->run.shards);
   for (uint32_t i = 0; i < config_->run.shards; ++i) {
@@ -136,23 +138,22 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
   ProcessOptions options{
       .name = name,
       .argv = options_.worker_command,
-      .environment = {
-          {kCoordinatorVariable, coordinator_address_},
-          {kNameVariable, name},
-          {kRunDirVariable, folder_->path()},
-          {kWorkersVariable, absl::StrCat(config_->run.workers)},
-          {kSecurityVariable,
-           options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off"},
-          // Clears those of another run that the caller of `up` may have in the environment.
-          {kTokenVariable, ""},
-          {kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : ""},
-          {kMetricsVariable, MetricsAddress()},
-          // Unbuffered output is in the log when printed, and before a kill.
-          {"PYTHONUNBUFFERED", "1"}}};
+      .environment =
+          {{kCoordinatorVariable, coordinator_address_},
+           {kNameVariable, name},
+           {kRunDirVariable, folder_->path()},
+           {kWorkersVariable, absl::StrCat(config_->run.workers)},
+           {kSecurityVariable,
+            options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off"},
+           // Clears those of another run that the caller of `up` may have in the environment.
+           {kTokenVariable, ""},
+           {kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : ""},
+           {kMetricsVariable, MetricsAddress()},
+           // Unbuffered output is in the log when printed, and before a kill.
+           {"PYTHONUNBUFFERED", "1"}},
+      .is_command = true};
   Child* child = nullptr;
-  LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));
-  child->is_command = true;
-  return absl::OkStatus();
+  return Spawn(std::move(options), options_.threads, &child);
 }
 
 absl::Status Cluster::Spawn(ProcessOptions options, uint32_t threads, Child** child) {
@@ -203,7 +204,7 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
 
 void Cluster::OnLine(Child* child, const std::string& line) {
   absl::string_view text = line;
-  if (child->is_command) {
+  if (child->options.is_command) {
     std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
   } else if (absl::ConsumePrefix(&text, "metrics ")) {
     OnMetricsAddress(child, std::string(text));
@@ -211,7 +212,7 @@ void Cluster::OnLine(Child* child, const std::string& line) {
 }
 
 void Cluster::ReadLog(Child* child) {
-  if (!child->is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
+  if (!child->options.is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
   std::ifstream file(child->options.log_file, std::ios::binary);
   file.seekg(child->process->log_begin());
   std::string head(kLogHeadBytes, '\0');
@@ -227,7 +228,7 @@ void Cluster::ReadLog(Child* child) {
 void Cluster::OnMetricsAddress(Child* child, std::string address) {
   if (child->metrics == address) return;
   child->metrics = std::move(address);
-  if (child->is_command) {
+  if (child->options.is_command) {
     child->options.environment[kMetricsVariable] = child->metrics;
   } else if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics")) {
     *metrics = child->metrics;

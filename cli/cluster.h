@@ -39,8 +39,8 @@ struct ClusterOptions {
   std::function<Placement(const std::string& process)> place;
 };
 
-// Threads of each worker: train.threads, or its share of the machine's cores.
-uint32_t WorkerThreads(const RunConfig& config, uint32_t cores);
+// Threads of each worker: train.threads, or else those of DefaultThreads among all workers.
+uint32_t WorkerThreads(const RunConfig& config);
 
 // The limit of a process's restarts, kMax within kWindow, so that a process that cannot run ends
 // the run.
@@ -122,7 +122,6 @@ class Cluster {
     std::unique_ptr<Process> process;
     RestartBudget budget;
     std::string metrics = {};  // host:port, once reported
-    bool is_command = false;   // the user's
   };
 
   // Starts one of our programs, which takes arguments.

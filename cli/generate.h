@@ -11,7 +11,9 @@ namespace longwave {
 struct GenerateOptions {
   std::string folder;  // a run's, with model.safetensors and config.json
   std::string prompt = "\n";
-  uint32_t length = 256;  // bytes
+  uint32_t length = 256;  // bytes, or tokens
+  std::string
+      tokenizer;  // tokenizer.json of a model of tokens; empty: the one beside the run's data
   double temperature = 0.8;
   uint32_t top_k = 40;  // 0: all bytes
   uint64_t seed = 0;

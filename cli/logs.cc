@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cli/interrupts.h"
 #include "cli/run_folder.h"
 #include "common/base/errors.h"
@@ -30,15 +31,24 @@ namespace fs = std::filesystem;
 
 constexpr int kFollowIntervalMs = 250;
 
-// The prefix of common/log's lines, "2026-11-23 10:02:11.482"; empty for other lines.
-std::string_view TimeOf(std::string_view line) {
-  static constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd.ddd ";
-  if (line.size() < kForm.size()) return "";
+// Lines of a process that seem to be so much earlier than the one before were written after its
+// clock was set back; less is two threads' doing.
+constexpr absl::Duration kClockStep = absl::Seconds(1);
+
+// The time before common/log's lines, "2026-11-23 10:02:11.482Z"; of earlier versions in the local
+// zone, without Z. nullopt for other lines.
+std::optional<absl::Time> TimeOf(std::string_view line) {
+  static constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd.ddd";
+  if (line.size() <= kForm.size()) return std::nullopt;
   for (size_t i = 0; i < kForm.size(); ++i) {
     const bool is_digit = line[i] >= '0' && line[i] <= '9';
-    if (kForm[i] == 'd' ? !is_digit : line[i] != kForm[i]) return "";
+    if (kForm[i] == 'd' ? !is_digit : line[i] != kForm[i]) return std::nullopt;
   }
-  return line.substr(0, kForm.size() - 1);
+  absl::Time time;
+  const bool is_time = absl::ParseTime(
+      "%Y-%m-%d %H:%M:%E*S", std::string(line.substr(0, kForm.size())),
+      line[kForm.size()] == 'Z' ? absl::UTCTimeZone() : absl::LocalTimeZone(), &time, nullptr);
+  return is_time ? std::optional(time) : std::nullopt;
 }
 
 // A process's log, read incrementally.
@@ -72,6 +82,7 @@ absl::StatusOr<std::vector<LogFile>> FilesOf(const LogsOptions& options) {
         std::ranges::find(options.processes, names.back()) != options.processes.end())
       files.push_back({names.back(), entry.path().string()});
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckReadable(folder));
   if (error) {
     return NotFound(folder, ": ", error.message(), ", wanted the folder of a run of `longwave up`");
   }
@@ -80,6 +91,7 @@ absl::StatusOr<std::vector<LogFile>> FilesOf(const LogsOptions& options) {
     if (std::ranges::find(names, process) != names.end()) continue;
     return NotFound("got ", Quotable(process), ", wanted one of ", absl::StrJoin(names, ", "));
   }
+  for (const LogFile& file : files) LONGWAVE_RETURN_IF_ERROR(CheckReadable(file.path));
   std::ranges::sort(files, {}, &LogFile::process);
   return files;
 }
@@ -106,19 +118,23 @@ absl::Status PrintLogs(const LogsOptions& options) {
 
 std::vector<std::string> MergeLogs(
     const std::vector<std::pair<std::string, std::vector<std::string>>>& logs) {
-  std::vector<std::pair<std::string_view, std::string>> lines;  // with the time that orders it
+  // With what orders them: how often the clock was set back before, and the time since then.
+  std::vector<std::pair<std::pair<int, absl::Time>, std::string>> lines;
   for (const auto& [process, own] : logs) {
-    std::string_view time;
+    int steps_back = 0;
+    absl::Time latest = absl::InfinitePast();
     for (const std::string& line : own) {
-      const std::string_view of_line = TimeOf(line);
-      if (!of_line.empty()) time = of_line;
-      lines.emplace_back(time, of_line.empty() ? absl::StrCat(process, ": ", line) : line);
+      const std::optional<absl::Time> time = TimeOf(line);
+      const bool is_set_back = time.has_value() && *time < latest - kClockStep;
+      if (is_set_back) ++steps_back;
+      if (time.has_value()) latest = is_set_back ? *time : std::max(latest, *time);
+      lines.push_back({{steps_back, latest}, time ? line : absl::StrCat(process, ": ", line)});
     }
   }
   std::ranges::stable_sort(lines, {}, [](const auto& line) { return line.first; });
   std::vector<std::string> merged;
   merged.reserve(lines.size());
-  for (auto& [time, line] : lines) merged.push_back(std::move(line));
+  for (auto& [order, line] : lines) merged.push_back(std::move(line));
   return merged;
 }
 

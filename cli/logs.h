@@ -19,9 +19,10 @@ struct LogsOptions {
 // `longwave logs`: prints the logs of a run of `longwave up`, ordered by time.
 absl::Status PrintLogs(const LogsOptions& options);
 
-// Merges processes' lines by their times; a line without a time follows the line before it of its
-// process. Each line gets its process's name. logs: each process's name, and whole lines of its
-// log.
+// Merges processes' lines by their times, in UTC or, of earlier versions, in the local zone; a line
+// without a time follows the line before it of its process. A process's lines stay in their order
+// where the clock was set back. Each line gets its process's name. logs: each process's name, and
+// whole lines of its log.
 std::vector<std::string> MergeLogs(
     const std::vector<std::pair<std::string, std::vector<std::string>>>& logs);
 

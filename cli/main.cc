@@ -9,6 +9,7 @@
 #include "cli/completion.h"
 #include "cli/generate.h"
 #include "cli/replay/replay.h"
+#include "cli/run_folder.h"
 #include "cli/up.h"
 #include "common/base/descriptor.h"
 #include "common/base/memory.h"
@@ -67,13 +68,22 @@ int main(int argc, char** argv) {
 
   longwave::GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand(
-      "generate", "Write text with the model of a run that has written its weights.");
-  generate_command->add_option("run", generate.folder, "The run's folder, as in runs/")
-      ->required()
-      ->check(longwave::NotEmpty());
+      "generate", "Write text with a run's model: its weights, or those of its last round so far.");
+  std::string runs_dir = "runs";
+  const auto add_run = [&](CLI::App* command, std::string* run) {
+    command->add_option("run", *run, "The run's folder, or its name in --runs-dir")
+        ->required()
+        ->check(longwave::NotEmpty());
+    command->add_option("--runs-dir", runs_dir, "Folder of the runs' folders")
+        ->capture_default_str()
+        ->check(longwave::NotEmpty());
+  };
+  add_run(generate_command, &generate.folder);
   generate_command->add_option("--prompt", generate.prompt, "What it begins with [a line's end]");
-  generate_command->add_option("--length", generate.length, "Bytes to write")
+  generate_command->add_option("--length", generate.length, "Bytes or tokens to write")
       ->capture_default_str();
+  generate_command->add_option("--tokenizer", generate.tokenizer,
+                               "tokenizer.json of a model of tokens [the one beside its data]");
   generate_command
       ->add_option("--temperature", generate.temperature,
                    "Below 1: likelier bytes more often; 0: the likeliest one each time")
@@ -83,14 +93,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   generate_command->add_option("--seed", generate.seed, "One seed, one text")
       ->capture_default_str();
-  commands.emplace_back(generate_command, [&] { return longwave::RunGenerate(generate); });
+  commands.emplace_back(generate_command, [&] {
+    generate.folder = longwave::FindRunFolder(generate.folder, runs_dir);
+    return longwave::RunGenerate(generate);
+  });
 
   longwave::ReplayOptions replay;
   CLI::App* replay_command = app.add_subcommand(
       "replay", "Audit what a run's shards have kept, and make its model again from it.");
-  replay_command->add_option("run", replay.run_folder, "The run's folder, as in runs/")
-      ->required()
-      ->check(longwave::NotEmpty());
+  add_run(replay_command, &replay.run_folder);
   replay_command->add_option("--config", replay.config,
                              "The run's configuration [config.yaml of its folder]");
   replay_command->add_option("--initial", replay.initial,
@@ -99,6 +110,7 @@ int main(int argc, char** argv) {
   replay_command->add_option("--weights", replay.weights,
                              "Safetensors file that gets the model that was made again");
   commands.emplace_back(replay_command, [&] {
+    replay.run_folder = longwave::FindRunFolder(replay.run_folder, runs_dir);
     return longwave::ExitStatus("longwave replay: failed", longwave::Replay(replay));
   });
 

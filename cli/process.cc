@@ -43,6 +43,33 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
   return result;
 }
 
+// Waits for the end of the parent, and then ends the process group that the parent has put this
+// process into: the kernel's watch of a child does not reach the child's own children, such as
+// those of `sh -c`. Only async-signal-safe calls.
+[[noreturn]] void BecomeGuard(pid_t parent) {
+  const pid_t parent_group = getpgrp();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  prctl(PR_SET_NAME, "longwave-guard");
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Whoever else sends a signal ends nothing.
+  while (getppid() == parent) sigwaitinfo(&all, nullptr);
+  if (getpgrp() != parent_group) kill(0, SIGKILL);
+  _exit(0);
+}
+
+void WaitFor(pid_t pid, int* status) {
+  while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void EndGuard(pid_t guard) {
+  if (guard < 0) return;
+  kill(guard, SIGKILL);
+  WaitFor(guard, nullptr);
+}
+
 // The child's part between fork and exec. Only async-signal-safe calls, since other threads of the
 // parent may have held any lock. `failure_fd` carries the reason of a failure to the parent; a
 // successful exec closes it.
@@ -68,10 +95,18 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   const std::vector<char*> argv = PointersTo(options.argv);
   const std::vector<char*> envp = PointersTo(environment);
 
-  const auto failed = [&options](int error) {
+  pid_t guard = -1;
+  const auto failed = [&](int error) {
+    EndGuard(guard);
     return Unavailable("cannot start ", options.name, " (", options.argv[0],
                        "): ", ErrorText(error));
   };
+  const pid_t parent = getpid();
+  if (options.is_command) {
+    guard = fork();  // before the pipes, whose ends it would hold open
+    if (guard < 0) return failed(errno);
+    if (guard == 0) BecomeGuard(parent);
+  }
   Descriptor null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Descriptor log_fd(
       open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -83,7 +118,6 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   if (pipe2(failure, O_CLOEXEC) != 0) return failed(errno);
   Descriptor failure_read(failure[0]), failure_write(failure[1]);
 
-  const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return failed(errno);
   if (pid == 0) {
@@ -97,19 +131,19 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
     got = read(failure_read.get(), &error, sizeof(error));
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
-    waitpid(pid, nullptr, 0);
+    WaitFor(pid, nullptr);
     return failed(error);
   }
+  if (guard > 0) setpgid(guard, pid);
   fcntl(output_read.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<Process>(
-      new Process(options.name, pid, output_read.Release(), options.log_file, log_begin));
+      new Process(options.name, pid, guard, output_read.Release(), options.log_file, log_begin));
 }
 
 Process::~Process() {
   if (Running()) {
-    kill(-pid_, SIGKILL);
-    while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
-    }
+    EndGroup();
+    WaitFor(pid_, &wait_status_);
   }
   if (output_fd_ >= 0) close(output_fd_);
 }
@@ -146,9 +180,14 @@ bool Process::Running() {
       ended.si_pid != pid_) {
     return true;
   }
-  kill(-pid_, SIGKILL);
+  EndGroup();
   if (waitpid(pid_, &wait_status_, WNOHANG) == pid_) running_ = false;
   return running_;
+}
+
+void Process::EndGroup() {
+  kill(-pid_, SIGKILL);
+  EndGuard(guard_);
 }
 
 std::optional<int> Process::killed_by() const {

@@ -19,12 +19,13 @@ struct ProcessOptions {
   std::vector<std::string> argv;                   // argv[0] is the program's path
   std::string log_file;                            // receives standard error
   std::map<std::string, std::string> environment;  // added to this process's
+  bool is_command = false;                         // a user's, which may have children of its own
 };
 
 // A child process whose standard output is read as lines. The child has a process group of its own,
-// so that the terminal's Ctrl-C does not reach it. The kernel kills the child if this process dies
-// first, however it dies. Start only from a thread that lives as long as the child: the kernel
-// watches that thread.
+// so that the terminal's Ctrl-C does not reach it. If this process dies first, however it dies, the
+// kernel kills the child; of a command, a guard (a process beside it) kills the whole group. Start
+// only from a thread that lives as long as the child: the kernel watches that thread.
 class Process {
  public:
   // Errors: Unavailable, with the reason (the program cannot be run).
@@ -61,15 +62,21 @@ class Process {
   void Signal(int signal);
 
  private:
-  Process(std::string name, pid_t pid, int output_fd, std::string log_file, off_t log_begin)
+  Process(std::string name, pid_t pid, pid_t guard, int output_fd, std::string log_file,
+          off_t log_begin)
       : name_(std::move(name)),
         pid_(pid),
+        guard_(guard),
         output_fd_(output_fd),
         log_file_(std::move(log_file)),
         log_begin_(log_begin) {}
 
+  // Once: the guard ends with the others.
+  void EndGroup();
+
   std::string name_;
   pid_t pid_;
+  pid_t guard_;  // -1: none
   int output_fd_;
   std::string log_file_;
   off_t log_begin_;

@@ -3,14 +3,14 @@
 
 #include "cli/commands.h"
 #include "cli/logs.h"
+#include "cli/run_folder.h"
+#include "cli/runs.h"
 #include "cli/status.h"
 #include "cli/weights.h"
 #include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
-#include "common/base/utf8.h"
 #include "common/command_line/command_line.h"
-#include "common/config/key_types.h"
 #include "common/rpc/coordinator_client.h"
 
 namespace longwave {
@@ -47,20 +47,31 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     std::string file = "model.safetensors";
     std::string note;
     LogsOptions logs;
+    std::string runs_dir = "runs";
+    std::string run;
   };
   const auto options = std::make_shared<Options>();
-  // A command that takes a coordinator's address; run() is what it does with a good one.
+  const auto add_runs_dir = [&](CLI::App* command) {
+    command->add_option("--runs-dir", options->runs_dir, "Folder of the runs' folders")
+        ->capture_default_str()
+        ->check(NotEmpty());
+  };
+  // A command about a coordinator; run() is what it does with a known one.
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     CLI::App* const command = app->add_subcommand(name, what);
-    command->add_option("address", options->target.address, "host:port of the coordinator")
+    command
+        ->add_option("address", options->target.address,
+                     "host:port of the coordinator; of a run of `up` here also its folder, or its "
+                     "name in --runs-dir")
         ->required();
+    add_runs_dir(command);
     command->add_option("--security", options->target.security,
                         "Folder of credentials, where the run is secured");
     commands->emplace_back(command, [options, name, run = std::move(run)] {
-      const std::string& address = options->target.address;
-      if (IsHostPort(address)) return run();
-      PrintLine(stderr, "longwave ", name, ": got ", Quotable(address), ", wanted host:port");
-      return 1;
+      absl::StatusOr<Target> target = FindTarget(options->target, options->runs_dir);
+      if (!target.ok()) return ExitStatus(absl::StrCat("longwave ", name).c_str(), target.status());
+      options->target = *std::move(target);
+      return run();
     });
     return command;
   };
@@ -92,12 +103,32 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
       ->check(NotEmpty());
   logs->add_option("process", options->logs.processes,
                    "coordinator, shard-0, worker-2, …; none: all");
-  logs->add_option("--runs-dir", options->logs.runs_dir, "Folder of the runs' folders")
-      ->capture_default_str()
-      ->check(NotEmpty());
+  add_runs_dir(logs);
   logs->add_flag("--follow", options->logs.follow, "Go on with what is logged, until Ctrl-C");
-  commands->emplace_back(
-      logs, [options] { return ExitStatus("longwave logs", PrintLogs(options->logs)); });
+  commands->emplace_back(logs, [options] {
+    options->logs.runs_dir = options->runs_dir;
+    return ExitStatus("longwave logs", PrintLogs(options->logs));
+  });
+
+  CLI::App* const runs = app->add_subcommand("runs", "List the runs of `up` on this machine.");
+  add_runs_dir(runs);
+  commands->emplace_back(runs, [options] {
+    const auto lines = RunLines(options->runs_dir);
+    for (const std::string& line : lines.value_or(std::vector<std::string>()))
+      PrintLine(stdout, line);
+    return ExitStatus("longwave runs", lines.status());
+  });
+
+  CLI::App* const metrics =
+      app->add_subcommand("metrics", "Print the records of a run's rounds as CSV.");
+  metrics->add_option("run", options->run, "The run's folder, or its name in --runs-dir")
+      ->required()
+      ->check(NotEmpty());
+  add_runs_dir(metrics);
+  commands->emplace_back(metrics, [options] {
+    return ExitStatus("longwave metrics",
+                      PrintMetrics(FindRunFolder(options->run, options->runs_dir)));
+  });
 }
 
 }  // namespace longwave

@@ -86,10 +86,12 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   RunFolder folder(path);
   std::error_code error;
   for (const std::string& wanted : {folder.config_file(), folder.state_folder("coordinator")}) {
+    LONGWAVE_RETURN_IF_ERROR(CheckReadable(wanted));
     if (fs::exists(wanted, error)) continue;
     return NotFound("there is no ", wanted, ", wanted the folder of a run of ",
                     "`longwave up` that keeps state");
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckReadable(folder.summary_file()));
   // The `up` that holds the lock may be about to write the summary.
   LONGWAVE_ASSIGN_OR_RETURN(folder, Lock(std::move(folder)));
   std::ifstream file(folder.summary_file());
@@ -103,10 +105,19 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
                             ", wanted one that was parked");
 }
 
+absl::Status CheckReadable(const std::string& path) {
+  const bool is_readable = faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0;
+  if (is_readable || errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+}
+
 std::string FindRunFolder(const std::string& run, const std::string& runs_dir) {
-  std::error_code error;
+  const auto is_there = [](const std::string& path) {
+    std::error_code error;
+    return fs::is_directory(path, error) || error == std::errc::permission_denied;
+  };
   const std::string named = absl::StrCat(runs_dir, "/", run);
-  fs::path folder = fs::is_directory(run, error) || !fs::is_directory(named, error) ? run : named;
+  fs::path folder = is_there(run) || !is_there(named) ? run : named;
   if (!folder.has_filename()) folder = folder.parent_path();  // the path ended with /
   return folder.string();
 }

@@ -18,6 +18,7 @@ namespace longwave {
 //   model.safetensors   the final weights (the validating worker), and config.json, which describes
 //                       them to Hugging Face's transformers
 //   summary.json        the results
+//   coordinator-address  where the coordinator listens, while the run runs
 //   prometheus-targets.json  each process's address for metrics (docs/running.md)
 //   security/<process>/ the process's credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
@@ -39,6 +40,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
+  static constexpr char kAddressFile[] = "/coordinator-address";
+  std::string address_file() const { return path_ + kAddressFile; }
   std::string targets_file() const { return path_ + "/prometheus-targets.json"; }
   std::string name() const;  // the folder's last component, which is the run's
   std::string security_folder() const { return path_ + "/security"; }
@@ -54,6 +57,10 @@ class RunFolder {
   std::string path_;
   std::unique_ptr<FileLock> lock_;
 };
+
+// Whether what is at `path` can be read; OK where nothing is there. Errors: PermissionDenied and
+// others, with the reason: what may not be read is not missing.
+absl::Status CheckReadable(const std::string& path);
 
 // The folder of a run, given by its path or by its name in runs_dir.
 std::string FindRunFolder(const std::string& run, const std::string& runs_dir);

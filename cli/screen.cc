@@ -17,8 +17,9 @@ namespace longwave {
 namespace {
 
 constexpr size_t kDefaultWidth = 80, kDefaultHeight = 24;
-// The smallest useful view; lines wrap in a terminal that becomes smaller later.
-constexpr size_t kWidthMin = 40, kHeightMin = 10;
+// The smallest useful view at the start. One that becomes narrower later is cut to its width, since
+// a line that wraps would break the next drawing.
+constexpr size_t kWidthMin = 20, kHeightMin = 10;
 
 // Ignores write errors, since a slow or closed terminal must not end the run.
 void WriteAll(int fd, std::string_view text) {
@@ -74,7 +75,7 @@ bool Screen::MayColor(int fd) {
 TextStyle Screen::style() const {
   const winsize size = SizeOf(fd_);
   TextStyle style;
-  style.width = size.ws_col > 0 ? std::max<size_t>(size.ws_col, kWidthMin) : kDefaultWidth;
+  style.width = size.ws_col > 0 ? size.ws_col : kDefaultWidth;
   // The cursor's line stays free, else each drawing would scroll the terminal.
   style.height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight - 1;
   style.utf8 = std::string_view(nl_langinfo(CODESET)) == "UTF-8";

@@ -10,15 +10,15 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
+#include "cli/doctor/examine.h"
+#include "cli/doctor/report.h"
 #include "cli/generate.h"
 #include "cli/interrupts.h"
 #include "cli/programs/programs.h"
@@ -114,7 +114,8 @@ class Run {
     cluster_.Stop(MonotonicNow() + (writes ? kWritingTimeout : kStopTimeout),
                   StatusFeed::kCallTimeout, last_look);
     // Another process may take the ports, and a Prometheus would scrape it twice.
-    std::remove(folder_.targets_file().c_str());
+    for (const std::string& file : {folder_.targets_file(), folder_.address_file()})
+      std::remove(file.c_str());
     Summary summary =
         Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure), Elapsed());
     summary.restarts = cluster_.restarts();
@@ -308,18 +309,6 @@ struct RunEnd {
   std::optional<int> signal;
 };
 
-// Whether a run of these settings can go on in the folder; the coordinator would refuse another
-// after the folder's configuration is overwritten.
-absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig before, LoadConfig(folder.config_file()));
-  const std::vector<std::string> was = absl::StrSplit(BindingSettings(before), '\n');
-  const std::vector<std::string> is = absl::StrSplit(BindingSettings(config), '\n');
-  const auto [had, got] = std::ranges::mismatch(was, is);
-  if (had == was.end() || got == is.end()) return absl::OkStatus();
-  return FailedPrecondition("--resume: got ", *got, "; wanted ", *had, ", as the run in ",
-                            folder.path(), " has it");
-}
-
 absl::StatusOr<RunEnd> Execute(UpOptions options) {
   std::optional<RunFolder> resumed;
   if (!options.resume.empty()) {
@@ -329,7 +318,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
   ClusterOptions cluster = {.listen = ListenAddress(config),
-                            .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
+                            .threads = WorkerThreads(config),
                             .keep_state = !options.no_state};
   LONGWAVE_ASSIGN_OR_RETURN(cluster.binaries, OwnFolder());
   if (options.worker_command.has_value()) {
@@ -337,6 +326,14 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   } else {
     LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_binaries, WorkerFolder());
   }
+  const std::vector<Finding> findings =
+      ExamineForUp(config, options.no_state ? "" : (resumed ? resumed->path() : options.runs_dir),
+                   cluster.worker_binaries);
+  for (const auto& [part, verdict, what, remedy] : findings) {
+    if (verdict == Finding::Verdict::kFailed)
+      return FailedPrecondition("this machine's ", part, ": ", what, "; remedy: ", remedy);
+  }
+  for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/run_folder.h"
 #include "common/config/run_config.h"
 
 namespace longwave {
@@ -39,6 +40,11 @@ absl::Status CheckRun(const RunConfig& config);
 // The configuration for the run's processes, checked by CheckRun. Paths of
 // data do not depend on the working folder.
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
+
+// Whether a run of these settings can go on in the folder; the coordinator would refuse another
+// after the folder's configuration is overwritten. A larger run.steps makes a run longer, and a
+// printed line says what that does to the learning rate. Errors: FailedPrecondition.
+absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config);
 
 // The coordinator's listen address: as configured, unless that is the default, whose fixed port
 // would permit only one run at a time on this machine.

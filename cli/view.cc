@@ -111,8 +111,8 @@ Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
          absl::StrFormat("%.1f s", member.heartbeat_age_s)},
         absl::StrCat(std::max(1u, state.ranks)));
   }
-  // step, computing, pulled, heard, pushed
-  return WithHues(table.Lines(style.width, {2, 5, 7, 8, 6}), hues);
+  // step, computing, pulled, heard, pushed, round, loss
+  return WithHues(table.Lines(style.width, {2, 5, 7, 8, 6, 3, 4}), hues);
 }
 
 Lines ShardTable(const RunStatus& status, const TextStyle& style) {
@@ -131,8 +131,8 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
                   FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),
                   absl::StrFormat("%.1f s", shard.heartbeat_age_s)});
   }
-  // out, in, kept, rejected, heard, late
-  return WithHues(table.Lines(style.width, {7, 6, 8, 5, 9, 4}), hues);
+  // out, in, kept, rejected, heard, late, accepted, open round
+  return WithHues(table.Lines(style.width, {7, 6, 8, 5, 9, 4, 3, 2}), hues);
 }
 
 // Bytes for each worker beside those of DDP and DiLoCo so far; in a narrow width only their ratios
@@ -281,11 +281,12 @@ std::vector<std::string> ViewLines(const ViewInput& input, const TextStyle& styl
   const std::string progress =
       absl::StrFormat("%3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), record.steps,
                       config.run.steps, record.rounds, RoundCount(config));
-  const size_t bar_width =
-      style.width > DisplayWidth(progress) + 11 ? style.width - DisplayWidth(progress) - 1 : 10;
-  add(input.is_whole ? absl::StrCat("progress ", progress)
-                     : absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), " ",
-                                    progress));
+  const size_t columns = DisplayWidth(progress) + 1;
+  const size_t bar_width = style.width > columns + 3 ? style.width - columns : 0;
+  add(input.is_whole   ? absl::StrCat("progress ", progress)
+      : bar_width == 0 ? progress
+                       : absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style),
+                                      " ", progress));
   add(absl::StrCat("elapsed ", FormatDuration(input.elapsed_s), "   left ",
                    FormatDuration(SecondsLeft(config, status)), "   ",
                    FormatCount(TokensPerSecond(status)), " tokens/s"));

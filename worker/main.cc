@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -14,7 +13,6 @@
 #include <stop_token>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +27,7 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
+#include "common/base/threads.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
@@ -89,8 +88,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& st
   RunConfig& config = *loaded;
   if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
   if (flags.threads > 0) config.train.threads = flags.threads;
-  if (config.train.threads == 0)
-    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (config.train.threads == 0) config.train.threads = DefaultThreads();
   if (!flags.device.empty()) config.train.device = flags.device;
   return loaded;
 }
@@ -288,7 +286,9 @@ int Main(int argc, char** argv) {
   auto* const generate = app.add_option("--generate", flags.text.folder,
                                         "Only writes text with the weights in this folder");
   app.add_option("--prompt", flags.text.prompt, "What the text begins with")->needs(generate);
-  app.add_option("--length", flags.text.length, "Bytes of it")->needs(generate);
+  app.add_option("--length", flags.text.length, "Bytes or tokens of it")->needs(generate);
+  app.add_option("--tokenizer", flags.text.tokenizer, "tokenizer.json, for a model of tokens")
+      ->needs(generate);
   app.add_option("--temperature", flags.text.sampling.temperature)->needs(generate);
   app.add_option("--top-k", flags.text.sampling.top_k)->needs(generate);
   app.add_option("--seed", flags.text.sampling.seed)->needs(generate);

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
+#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
+#include "worker/models/tokenizer.h"
 #include "worker/weights/gpt2_config.h"
 #include "worker/weights/safetensors.h"
 
@@ -52,14 +56,22 @@ absl::Status WriteText(const TextOptions& options) {
                            ", wanted 0 or more");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const ModelSection model, ReadGpt2Config(options.folder));
-  if (model.vocabulary != kByteVocabulary) {
-    return Unimplemented("got a model of ", model.vocabulary, " tokens, wanted one of ",
-                         kByteVocabulary, " bytes: only its tokenizer can write what it says");
+  std::optional<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Read(options.tokenizer));
+    if (tokenizer->size() > model.vocabulary) {
+      return InvalidArgument("--tokenizer: got one of ", tokenizer->size(), " tokens in ",
+                             options.tokenizer, ", wanted that of the model's ", model.vocabulary);
+    }
+  } else if (model.vocabulary != kByteVocabulary) {
+    return InvalidArgument(
+        "got a model of ", model.vocabulary,
+        " tokens, wanted --tokenizer FILE: the tokenizer.json that its data were "
+        "made with");
   }
   // Larger models get several threads.
   const double share = GptParameterCount(model) / kParametersOfAThread;
-  const int threads =
-      1 + static_cast<int>(std::min<double>(share, std::thread::hardware_concurrency() / 2));
+  const int threads = 1 + static_cast<int>(std::min<double>(share, DefaultThreads() / 2));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
       Replica::Create(model, {.batch = 1, .autocast = "none"}, /*seed=*/0, threads));
@@ -71,12 +83,21 @@ absl::Status WriteText(const TextOptions& options) {
       ReadWeights(options.folder + "/model.safetensors", replica->manifest(), layout));
   std::copy(theta.begin(), theta.end(), replica->theta());
   LinePrinter printer;
-  for (const char c : options.prompt) printer.Print(c);
-  const absl::Status status = Generate(*replica, model.context, options.prompt, options.length,
-                                       options.sampling, [&](char c) {
-                                         printer.Print(c);
-                                         return std::ferror(stdout) == 0;
-                                       });
+  std::vector<int64_t> prompt;
+  if (tokenizer) prompt = tokenizer->Encode(options.prompt);
+  for (const char c : options.prompt) {
+    printer.Print(c);
+    if (!tokenizer) prompt.push_back(static_cast<uint8_t>(c));
+  }
+  const absl::Status status =
+      Generate(*replica, model.context, std::move(prompt), options.length, options.sampling,
+               [&](size_t token) {
+                 const char byte = static_cast<char>(token);
+                 const std::string_view text =
+                     tokenizer ? tokenizer->BytesOf(token) : std::string_view(&byte, 1);
+                 for (const char c : text) printer.Print(c);
+                 return std::ferror(stdout) == 0;
+               });
   printer.Flush();
   return absl::IsCancelled(status) ? absl::OkStatus() : status;
 }

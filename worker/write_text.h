@@ -13,6 +13,7 @@ namespace longwave {
 struct TextOptions {
   std::string folder;  // contains model.safetensors and config.json
   std::string prompt = "\n";
+  std::string tokenizer;  // tokenizer.json; needed for a model of tokens
   uint32_t length = 256;
   Sampling sampling;
 };

@@ -136,7 +136,7 @@ Finding CheckDriver(const DriverReading& driver) {
 Finding CheckDisk(const absl::StatusOr<DiskReading>& disk, const Needs& needs) {
   if (!disk.ok()) {
     return {"disk", kFailed, Message(disk.status()),
-            "give --state-dir a folder on a disk that can be written"};
+            absl::StrCat("give ", needs.folder_option, " a folder on a disk that can be written")};
   }
   const double wanted = needs.checkpoint_bytes > 0 ? 2 * needs.checkpoint_bytes : kDiskBytesMin;
   std::string what = absl::StrCat(FormatBytes(disk->free_bytes), " free for ", disk->folder, ", ",
@@ -147,7 +147,7 @@ Finding CheckDisk(const absl::StatusOr<DiskReading>& disk, const Needs& needs) {
     return {"disk", is_known ? kFailed : kWarning,
             absl::StrCat(what, is_known ? "; two checkpoints take " : "; wanted at least ",
                          FormatBytes(wanted)),
-            "make room, or give --state-dir a folder on a larger disk"};
+            absl::StrCat("make room, or give ", needs.folder_option, " a folder on a larger disk")};
   }
   const double seconds = needs.checkpoint_bytes / std::max(disk->bytes_per_second, 1.0);
   if (seconds > absl::ToDoubleSeconds(kCheckpointTimeMax)) {

@@ -1,5 +1,6 @@
 #include "cli/doctor/examine.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cli/doctor/measure.h"
@@ -65,6 +66,27 @@ std::vector<Finding> Examine(const Patient& patient) {
   if (!patient.coordinator.empty())
     readings.coordinator = MeasureCoordinator(patient.coordinator, patient.credentials);
   return CheckAll(readings, needs);
+}
+
+std::vector<Finding> ExamineForUp(const RunConfig& config, const std::string& folder,
+                                  const std::string& binaries) {
+  std::vector<Finding> findings;
+  Needs needs = binaries.empty() ? Needs() : NeedsOf(config);
+  needs.checkpoint_bytes *= config.run.workers;
+  needs.folder_option = "--runs-dir";
+  if (!folder.empty()) findings.push_back(CheckDisk(MeasureDisk(folder), needs));
+  const DriverReading driver = MeasureDriver();
+  // Without a GPU, which most machines have not, the CPU is what `auto` means.
+  if (!binaries.empty() && needs.device != "cpu" && (driver.on_the_bus || !driver.gpus.empty())) {
+    findings.push_back(CheckDriver(driver));
+    // `auto` means the CPU then.
+    if (needs.device == "auto")
+      findings.back().verdict = std::min(findings.back().verdict, Finding::Verdict::kWarning);
+    findings.push_back(CheckGpu(driver, MeasureWorker(binaries, "auto"), needs));
+  }
+  std::erase_if(findings,
+                [](const Finding& finding) { return finding.verdict == Finding::Verdict::kOk; });
+  return findings;
 }
 
 }  // namespace longwave

@@ -25,6 +25,13 @@ struct Patient {
 // Takes all readings one after the other, so that none disturbs another, and checks them.
 std::vector<Finding> Examine(const Patient& patient);
 
+// Finds what is not well with this machine for `longwave up`, which has all workers of the run
+// here. Workers themselves check whether their memory is there. folder: for the runs; empty:
+// nothing is kept. binaries: as Patient's; empty: the workers are a command, of which nothing is
+// known.
+std::vector<Finding> ExamineForUp(const RunConfig& config, const std::string& folder,
+                                  const std::string& binaries);
+
 // The requirements of a worker of the run.
 Needs NeedsOf(const RunConfig& config);
 

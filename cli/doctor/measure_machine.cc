@@ -92,7 +92,10 @@ absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder) {
   DiskReading reading{.folder = folder};
   std::error_code error;
   fs::path there = fs::absolute(folder, error);
-  while (!fs::is_directory(there, error) && there.has_relative_path()) there = there.parent_path();
+  while (!fs::is_directory(there, error) && there.has_relative_path()) {
+    if (error == std::errc::permission_denied) break;
+    there = there.parent_path();
+  }
   struct statvfs file_system = {};
   if (statvfs(there.c_str(), &file_system) != 0) return DiskError(there, "cannot be looked at");
   reading.free_bytes =

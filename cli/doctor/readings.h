@@ -92,7 +92,8 @@ struct Needs {
   double gpu_memory_bytes = 0;   // of a worker that computes on a GPU,
   double host_memory_bytes = 0;  // and its use of host memory
   double checkpoint_bytes = 0;   // on the disk; old and new checkpoint exist for a while
-  double push_bytes = 0;         // a round, over all shards
+  std::string folder_option = "--state-dir";  // by which another disk is chosen
+  double push_bytes = 0;                      // a round, over all shards
   double pull_bytes = 0;
 };
 

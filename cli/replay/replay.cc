@@ -5,7 +5,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -18,6 +17,7 @@
 #include "common/base/figures.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/control/control.h"
@@ -156,14 +156,15 @@ absl::Status Replay(const ReplayOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ManifestOf(config, options.run_folder));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  RunReplayInput input{.config = &config,
-                       .layout = &layout,
-                       .threads = std::max(1u, std::thread::hardware_concurrency())};
+  RunReplayInput input{.config = &config, .layout = &layout, .threads = DefaultThreads()};
+  for (const char* const record : {"/metrics.jsonl", "/summary.json"})
+    LONGWAVE_RETURN_IF_ERROR(CheckReadable(options.run_folder + record));
   // Read before the logs, which then have all these rounds even if the run goes on.
   input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
     std::error_code error;
+    LONGWAVE_RETURN_IF_ERROR(CheckReadable(folder));
     if (!std::filesystem::is_directory(folder, error)) {
       return NotFound("got no folder ", folder,
                       "; wanted a run that keeps its state (not up --no-state)");

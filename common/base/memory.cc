@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "common/base/cgroup_memory.h"
+#include "common/base/cgroup.h"
 #include "common/base/errors.h"
 
 namespace longwave {

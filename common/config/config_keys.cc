@@ -129,8 +129,8 @@ std::vector<ConfigKey> TrainKeys() {
                 "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
       WholeKey(
           LONGWAVE_KEY(train.threads), 0, 0, 1024,
-          "Threads of a worker; 0: all cores of its machine, or its share of them under `longwave "
-          "up`."),
+          "Threads of a worker; 0: `OMP_NUM_THREADS`, or else the cores that it may use (its CPU "
+          "set, its container's quota), shared among the workers under `longwave up`."),
       ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"auto", "cpu", "cuda"}), "auto",
                 "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
                 "refuses `cuda`."),

@@ -12,6 +12,8 @@ namespace longwave {
 namespace {
 
 constexpr size_t kTextBytesMax = 4096;
+// A double holds every whole number up to here.
+constexpr double kExactMax = 1LL << 53;
 
 bool IsText(std::string_view text) {
   return text.size() <= kTextBytesMax && FindInvalidUtf8(text) == std::string_view::npos &&
@@ -27,7 +29,11 @@ bool AllOf(std::string_view text, Predicate predicate) {
 
 bool ParseWhole(std::string_view text, uint64_t* value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (error == std::errc() && end == text.data() + text.size()) return true;
+  double number = 0;
+  if (!ParseNumber(text, &number) || number < 0 || number > kExactMax) return false;
+  *value = static_cast<uint64_t>(number);
+  return static_cast<double>(*value) == number;
 }
 
 bool ParseNumber(std::string_view text, double* value) {
@@ -66,8 +72,9 @@ bool IsHost(std::string_view text) {
 bool IsHostPort(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || !IsHost(text.substr(0, colon))) return false;
+  const std::string_view digits = text.substr(colon + 1);
   uint64_t port = 0;
-  return ParseWhole(text.substr(colon + 1), &port) && port <= 65535;
+  return AllOf(digits, absl::ascii_isdigit) && ParseWhole(digits, &port) && port <= 65535;
 }
 
 bool IsHostPortOrNone(std::string_view text) { return text.empty() || IsHostPort(text); }

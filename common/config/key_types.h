@@ -19,7 +19,8 @@ namespace longwave {
 // Builders of ConfigKey, one for each type of value. `field` is a generic lambda from a RunConfig,
 // const or not, to the member.
 
-// Parses digits without sign or exponent. False on any other text and from 2^64 on.
+// Parses digits, below 2^64, or a decimal number that is whole, as programs write 1e+06, up to
+// 2^53. False on any other text.
 bool ParseWhole(std::string_view text, uint64_t* value);
 // Parses a finite decimal number.
 bool ParseNumber(std::string_view text, double* value);

@@ -10,11 +10,17 @@
 namespace longwave {
 namespace {
 
+// The time is UTC and says so: logs of several machines, and of one whose zone changes, go
+// together.
+void SetPattern(spdlog::logger& logger, const std::string& rest) {
+  logger.set_pattern("%Y-%m-%d %H:%M:%S.%eZ " + rest, spdlog::pattern_time_type::utc);
+}
+
 spdlog::logger& Logger() {
   // Never destroyed, since threads may log while the process ends.
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("longwave", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+    SetPattern(*made, "%l %v");
     made->flush_on(spdlog::level::info);
     made->set_error_handler([](const std::string&) {});
     return made;
@@ -33,7 +39,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 void SetLogProcess(std::string_view name) {
   // '%' begins a flag of spdlog's pattern.
   const std::string escaped = absl::StrReplaceAll(Printable(name), {{"%", "%%"}});
-  Logger().set_pattern("%Y-%m-%d %H:%M:%S.%e " + escaped + " %l %v");
+  SetPattern(Logger(), escaped + " %l %v");
 }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }

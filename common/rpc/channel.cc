@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/errors.h"
 #include "common/base/utf8.h"
@@ -38,14 +39,19 @@ std::shared_ptr<grpc::Channel> NewChannel(
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
+std::string Here() { return absl::FormatTime(kTimeFormat, absl::Now(), absl::UTCTimeZone()); }
+
 // Advice for people, where gRPC's own words give none.
-std::string_view HintOf(const std::string& message) {
+std::string HintOf(const std::string& message) {
   if (absl::StrContains(message, "wrong version number")) {
     return " (the other side does not speak TLS: is its security.mode off?)";
   }
   if (absl::StrContains(message, "certificate verify failed")) {
-    return " (its certificate is not one of the authority in security.folder's ca.crt, or has "
-           "expired)";
+    return absl::StrCat(
+        " (its certificate is not one of the authority in security.folder's ca.crt, has expired, "
+        "or "
+        "is not valid yet by this machine's clock, ",
+        Here(), ")");
   }
   if (absl::StrContains(message, "Socket closed") ||
       absl::StrContains(message, "Connection reset by peer")) {
@@ -107,7 +113,7 @@ absl::Status Channel::Explain(const grpc::Status& status, absl::Duration deadlin
     case grpc::StatusCode::UNAUTHENTICATED:
       return Unauthenticated(
           who_, " at ", address_, " does not accept the certificate: ", status.error_message(),
-          "; here it is ", absl::FormatTime(kTimeFormat, absl::Now(), absl::UTCTimeZone()),
+          "; here it is ", Here(),
           ". Probable causes: a clock that is wrong, or a certificate or ca.crt to be exchanged");
     default:
       return FromGrpc(status);

@@ -8,6 +8,7 @@
 #include "common/base/new_file.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/grpc_client.h"
+#include "common/rpc/probe.h"
 #include "common/rpc/tls.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
@@ -15,6 +16,9 @@
 
 namespace longwave {
 namespace {
+
+// Certificates begin some minutes before they are made; a smaller difference fails nothing.
+constexpr absl::Duration kClockNamed = absl::Minutes(1);
 
 // The token's authority, as the server presents it. Only that certificate: the server, not verified
 // yet, could add others, which would be trusted too.
@@ -46,13 +50,29 @@ absl::StatusOr<std::string> KeyOf(const std::string& folder) {
   return key;
 }
 
-}  // namespace
+// The error with the difference of the clocks, if there is one: with a wrong clock no certificate
+// is valid, and TLS does not tell why.
+absl::Status WithClock(const absl::Status& error, const std::string& address,
+                       absl::Duration deadline) {
+  const auto client =
+      ProbeClient::Connect(address, Role::kCoordinator, ProbeClient::Trust::kNobody, "", deadline);
+  const absl::StatusOr<TimeAnswer> answer = client->GetTime();
+  if (!answer.ok()) return error;
+  const absl::Duration ahead = answer->sent + answer->took / 2 - answer->server_time;
+  const absl::Duration apart = absl::Trunc(absl::AbsDuration(ahead), absl::Seconds(1));
+  if (apart < kClockNamed) return error;
+  return absl::Status(
+      error.code(),
+      absl::StrCat(error.message(), "; this machine's clock is ", absl::FormatDuration(apart),
+                   ahead < absl::ZeroDuration() ? " behind" : " ahead of",
+                   " the coordinator's: let the system set it (`timedatectl set-ntp "
+                   "true`, or chrony)"));
+}
 
-absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token_text,
-                                  const Identity& identity, const std::string& folder,
-                                  const std::vector<std::string>& hosts, absl::Duration deadline) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(token_text));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string authority, FetchAuthority(address, token, deadline));
+absl::StatusOr<JoinedRun> Redeem(const std::string& address, const std::string& token_text,
+                                 const std::string& authority, const Identity& identity,
+                                 const std::string& folder, const std::vector<std::string>& hosts,
+                                 absl::Duration deadline) {
   LONGWAVE_ASSIGN_OR_RETURN(std::string key, KeyOf(folder));
   JoinWish wish{.token = token_text, .subject = identity, .hosts = hosts};
   LONGWAVE_ASSIGN_OR_RETURN(wish.request, MakeRequest(key));
@@ -70,6 +90,18 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
       WriteCredentials(folder, {std::move(trusted), answer.certificate, std::move(key)}));
   LONGWAVE_RETURN_IF_ERROR(CheckCredentials(folder, identity, absl::Now()).status());
   return JoinedRun{std::move(answer.configuration), std::move(answer.manifest)};
+}
+
+}  // namespace
+
+absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token_text,
+                                  const Identity& identity, const std::string& folder,
+                                  const std::vector<std::string>& hosts, absl::Duration deadline) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(token_text));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string authority, FetchAuthority(address, token, deadline));
+  absl::StatusOr<JoinedRun> run =
+      Redeem(address, token_text, authority, identity, folder, hosts, deadline);
+  return run.ok() ? std::move(run) : WithClock(run.status(), address, deadline);
 }
 
 }  // namespace longwave

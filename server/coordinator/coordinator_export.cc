@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/errors.h"
+#include "common/control/longer_run.h"
 #include "server/coordinator/coordinator.h"
 
 namespace longwave {
@@ -73,7 +74,8 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
 
 absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
                                       const CoordinatorRecord& record) {
-  if (record.state.settings != options.settings) {
+  if (record.state.settings != options.settings &&
+      !IsLongerRun(record.state.settings, options.settings)) {
     return FailedPrecondition(
         "the coordinator's record is of a run with other settings; wanted this run's");
   }

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/control/longer_run.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/field_codec.h"
 
@@ -96,10 +97,12 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(FileSystem* files, std::s
   if (loaded.has_value()) {
     contents = *std::move(loaded);
     LONGWAVE_RETURN_IF_ERROR(CheckIdentity(folder, contents.identity, identity));
-    if (!settings.empty() && contents.settings != settings) {
+    const bool is_same = settings.empty() || contents.settings == settings;
+    if (!is_same && !IsLongerRun(contents.settings, settings)) {
       return FailedPrecondition(folder, ": belongs to a run with other settings: ",
                                 FirstDifferentLine(contents.settings, settings));
     }
+    if (!is_same) contents.settings = settings;
   } else {
     contents.identity = identity;
     contents.folder = word;

@@ -88,6 +88,37 @@ for kind in StatefulSet Job; do
 done
 echo "chart: the notes' pod conforms"
 
+# As a part of another chart, twice: each has names of its own and goes by its condition.
+parent=$work/parent
+mkdir -p "$parent/charts"
+cp -r "$chart" "$parent/charts/"
+cat > "$parent/Chart.yaml" <<'Y'
+{apiVersion: v2, name: parent, version: 0.1.0, dependencies: [
+  {name: longwave, version: "*", condition: longwave.enabled}, {name: longwave, version: "*", alias: west, condition: west.enabled}]}
+Y
+cat > "$parent/values.yaml" <<'Y'
+global: {imageRegistry: registry.example.org/all, imagePullSecrets: [pull]}
+longwave: &part {enabled: true, workers: {data: {existingClaim: text}}}
+west: *part
+Y
+parts() { "$bin/helm" template longwave-west "$parent" --kube-version "$kubernetes" "$@" > "$work/objects.yaml"; }
+coordinators() { sed -n '/^kind: StatefulSet/,/^spec/s/^  name: "\(.*\)-coordinator"$/\1/p' "$work/objects.yaml" | sort | xargs; }
+parts
+[ "$(coordinators)" = 'longwave-west-longwave longwave-west-west' ] || fail "two parts of a chart are called $(coordinators)"
+grep -q '^      name: longwave-west-west$' "$work/objects.yaml" || fail 'a part is a run of the same name as another'
+grep 'image: ' "$work/objects.yaml" | grep -v 'image: registry.example.org/all/longwave-' && fail "a parent's registry is not that of all images"
+conform -summary "$work/objects.yaml" | sed 's|^Summary:|chart: as parts:|' || fail 'kubeconform of two parts'
+parts --set longwave.enabled=false
+[ "$(coordinators)" = longwave-west-west ] || fail "a part's condition does not switch it off"
+
+# YAML's numbers are floating point to Helm, which would print them as 1e+06.
+echo '{workers: {kind: Job, terminationGracePeriodSeconds: 1e6, job: {activeDeadlineSeconds: 2e6}}, config: {run: {steps: 3e6}}}' > "$work/numbers.yaml"
+render -f "$least" -f "$work/numbers.yaml" --set config.run.validate_every=4000000 > "$work/objects.yaml"
+for number in 'terminationGracePeriodSeconds: 1000000' 'activeDeadlineSeconds: 2000000' 'steps: 3000000' 'validate_every: 4000000'; do
+  grep -q "^ *$number$" "$work/objects.yaml" || fail "a number becomes another: wanted $number"
+done
+echo 'chart: parts of another chart, and numbers'
+
 # Scaling replaces no pod, and a changed configuration replaces all.
 given=(-f "$least" --set security.chart.existingAuthority=given)
 changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>' || true; }

@@ -29,7 +29,8 @@ HELM = ROOT / '.tools/bin/helm'
 VALUES = {
     'shards.replicas': 2, 'workers.replicas': 2, 'workers.threads': 1,
     'config.data.path': 'compiler-headers',  # pods have none, but this machine does
-    'config.run.workers': 2, 'config.run.steps': 60, 'config.model.d_model': 32, 'config.model.layers': 1,
+    'config.run.workers': 2, 'config.run.steps': '6e1',  # text to Helm
+    'config.model.d_model': 32, 'config.model.layers': 1,
     'config.sync.inner_steps': 15, 'config.train.warmup_steps': 5, 'config.cluster.start_timeout_s': 60,
 }
 # Far above any duration here, even on a busy machine: only hanging processes reach them.

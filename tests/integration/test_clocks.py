@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from by_hand import HandCluster
-from harness import BIN, IntegrationTest
+from harness import BIN, IntegrationTest, longwave
 
 SOURCE = pathlib.Path(__file__).parents[1] / "support/shifted_clock.c"
 SETTINGS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_steps": 2, "security__mode": "on",
@@ -73,6 +73,19 @@ class Clocks(IntegrationTest):
         cluster.set_clock("worker-0", 0)
         cluster.start_again("worker-0")
         cluster.await_members(2)
+        cluster.end()
+
+    def test_a_first_join_with_a_wrong_clock_says_how_wrong_it_is(self):
+        cluster = self.cluster()
+        ask = ("--security", self.root / "state/coordinator/security/operator")
+        for name, seconds, wrong in (("late", -3 * HOUR_S, r"(3h|2h59m\d+s) behind"),
+                                     ("early", 40 * 24 * HOUR_S, r"(960h|959h59m\d+s) ahead of")):
+            token = longwave("token", "create", cluster.address, *ask).stdout.strip()
+            program = cluster.command(name, "longwave")
+            cluster.set_clock(name, seconds)
+            child = self.start(*program, "join", cluster.address, "--token", token, "--state-dir", self.root / name / "joined")
+            _, errors = self.ends(child, 1)
+            self.assertRegex(errors, f"this machine's clock is {wrong} the coordinator's")
         cluster.end()
 
     def test_after_three_weeks_certificates_are_renewed(self):

@@ -58,9 +58,24 @@ class Commands(IntegrationTest):
         self.assertRegex(people.stdout, r"(?m)^progress .* round \d+/250000\nelapsed .* left \d+:\d\d.*\n"
                                         r"loss .*\nstate     training, epoch 1$")
 
+    def test_a_run_on_this_machine_has_a_name(self):
+        child, _ = self.start_long(security__mode="on")  # its folder has the operator's credentials, too
+        runs = ("--runs-dir", self.root / "runs")
+        self.assertEqual(json.loads(longwave("status", "test", *runs, "--json").stdout)["phase"], "training")
+        self.assertRegex(longwave("runs", *runs).stdout, r"(?m)^test +running +\d+/250000 ")
+        longwave("stop", self.root / "runs/test/")
+        self.ends(child, 1)
+        self.assertRegex(longwave("runs", *runs).stdout, r"(?m)^test +stopped +\d+/250000 ")
+        self.assertIn("does not run here (stopped), wanted one that does", longwave("top", "test", *runs, wanted=1).stderr)
+        lines = longwave("metrics", "test", *runs).stdout.splitlines()
+        self.assertTrue(lines[0].startswith("round,step,train_loss,"), lines[0])
+        self.assertTrue(lines[1].startswith("0,4,"), lines[1])
+        longwave("generate", "test", *runs, "--length", 8)
+        longwave("replay", "test", *runs)
+
     def test_nobody_at_an_address_is_said(self):
         for command in ("top", "stop", "weights"):
-            for address, wanted in (("nowhere", f"longwave {command}: got nowhere, wanted host:port\n"),
+            for address, wanted in (("nowhere", f"longwave {command}: got nowhere, wanted host:port, or the folder or name of a run of `longwave up`\n"),
                                     ("127.0.0.1:1", f"longwave {command}: failed: ")):
                 done = longwave(command, address, cwd=self.root, wanted=1)
                 self.assertTrue(done.stderr.startswith(wanted), done.stderr)

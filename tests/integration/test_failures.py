@@ -90,7 +90,7 @@ class BadInput(IntegrationTest):
 
     def test_status_of_nobody(self):
         status, _, errors = self.start("longwave", "status", "bogus").finish()
-        self.assertEqual((status, errors), (1, "longwave status: got bogus, wanted host:port\n"))
+        self.assertEqual((status, errors), (1, "longwave status: got bogus, wanted host:port, or the folder or name of a run of `longwave up`\n"))
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -113,10 +113,15 @@ class BadInput(IntegrationTest):
             self.assert_fails(self.up(cluster__coordinator=address), "coordinator", address)
 
     def test_model_too_large_for_memory(self):
-        done = self.up(run__workers=1, run__shards=1, model__d_model=16384, model__layers=24,
+        done = self.up("--no-state", run__workers=1, run__shards=1, model__d_model=16384, model__layers=24,
                        model__heads=16)
         self.assert_fails(done, "worker-0", "memory")
         self.assertIn("worker-0", done.summary["failure"])
+
+    def test_model_too_large_for_the_disk(self):
+        done = self.up(run__workers=100, run__shards=1, model__d_model=16384, model__layers=256, model__heads=16)
+        self.assert_fails(done, "this machine's disk: ", "two checkpoints take ", "--runs-dir")
+        self.assertFalse(done.folder.exists())
 
     def test_a_gpu_where_there_is_none(self):
         # The worker's first sentence is its last: no coordinator is there, and the worker does not look for one.

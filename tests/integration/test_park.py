@@ -46,6 +46,8 @@ class Park(IntegrationTest):
         refused = longwave("weights", "127.0.0.1:1", cwd=self.root, wanted=1)
         self.assertIn("longwave replay FOLDER --weights FILE makes them", refused.stderr)
         self.make_weights(folder, parked["rounds"])
+        self.assertEqual(longwave("generate", folder, "--prompt", "the ", "--length", 8).stdout[:4], "the ")
+        self.assertFalse((folder / "model.safetensors").exists())
         self.resume("test")
         finished = self.summary(folder)
         self.assertEqual((finished["outcome"], finished["rounds"], finished["replicas_equal"]),
@@ -86,6 +88,18 @@ class Park(IntegrationTest):
         self.assertRegex(errors, r"--resume: got run\.seed: 77; wanted run\.seed: \d+, as the run in")
         self.assertEqual(config.read_bytes(), before)
         longwave("up", "--resume", ".", cwd=self.root / "runs/test")
+
+    def test_it_can_be_made_longer(self):
+        folder = self.root / "runs/test"
+        self.park()
+        _, errors = self.resume("test", "--set", "run.steps=400", wanted=1)
+        self.assertRegex(errors, r"--resume: got run\.steps: 400; wanted run\.steps: 4000, as the run in")
+        output, _ = self.resume("test", "--set", f"run.steps={4 * ROUNDS + 32}")
+        self.assertRegex(output, r"run\.steps: 4000 -> 4032: the learning rate of step \d+ is [\d.e-]+, no longer [\d.e-]+;")
+        finished = self.summary(folder)
+        self.assertEqual((finished["outcome"], finished["rounds"], finished["steps"], finished["replicas_equal"]),
+                         ("finished", ROUNDS + 8, 4 * ROUNDS + 32, True))
+        longwave("replay", folder)
 
     def test_a_second_up_leaves_the_first_ones_folder_alone(self):
         child = self.start_up(**LONG)

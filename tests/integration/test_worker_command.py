@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from harness import BIN, DEADLINE_S, IntegrationTest
+from harness import BIN, DEADLINE_S, IntegrationTest, await_gone
 
 
 class WorkerCommand(IntegrationTest):
@@ -76,6 +76,15 @@ class WorkerCommand(IntegrationTest):
         self.assertEqual(log.count("I am worker-1 of 2\n"), 2)
         self.assert_nothing_left()
         self.ends(self.start("longwave", "replay", self.root / "runs/test"))
+
+    def test_what_a_shell_has_started_ends_with_a_killed_up(self):
+        command = self.command(more="\n true").replace("exec ", "")  # so that the worker is the shell's child
+        child = self.start_up("--worker-command", command, "--set", "model.kind=gpt", run__steps=1_000_000)
+        child.await_line("round ")
+        workers = self.processes_of("longwave-worker")
+        self.assertEqual(len(workers), 2)
+        child.process.kill()
+        self.assertEqual(await_gone(workers, seconds=DEADLINE_S), [])
 
     def test_one_that_fails_ends_the_run_with_what_its_traceback_closes_with(self):
         fails = ("[ $LONGWAVE_NAME = worker-0 ] || { echo 'Traceback (most recent call last):' >&2; "

@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from harness import longwave
 from workers import WorkersTest
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -40,6 +41,9 @@ class MakeTokens(WorkersTest):
         run = self.up("--data", out / "*.bin", data__kind="tokens", model__vocabulary=size, sync__inner_steps=6)
         self.assertEqual(run.status, 0, run.output + run.errors)
         self.assertTrue(run.summary["replicas_equal"])
+        # Text again, by the tokenizer beside the data.
+        written = longwave("generate", run.folder, "--prompt", "the worker", "--length", 5)
+        self.assertTrue(written.stdout.startswith("the worker"), written.stdout)
         # Another text with the same tokens.
         again = make_tokens(self.text, "--out", self.root / "again", "--tokenizer", out / "tokenizer.json")
         self.assertEqual(again.returncode, 0, again.stderr)

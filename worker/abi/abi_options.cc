@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/config.h"
 #include "common/config/key_types.h"
 #include "common/rpc/join.h"
@@ -128,8 +128,7 @@ absl::StatusOr<RunConfig> FetchConfig(const AbiOptions& options, const StopSigna
   LONGWAVE_ASSIGN_OR_RETURN(
       RunConfig config, FetchRunConfig(options.coordinator, overrides, options.state_dir, stop));
   config.cluster.coordinator = options.coordinator;
-  if (config.train.threads == 0)
-    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (config.train.threads == 0) config.train.threads = DefaultThreads();
   return config;
 }
 

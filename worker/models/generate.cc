@@ -28,18 +28,16 @@ size_t SampleFrom(std::span<const float> logits, const Sampling& sampling, Rng& 
   return order[std::min<size_t>(found - upto.begin(), order.size() - 1)];
 }
 
-absl::Status Generate(Replica& replica, uint32_t context, const std::string& prompt,
+absl::Status Generate(Replica& replica, uint32_t context, std::vector<int64_t> tokens,
                       uint32_t length, const Sampling& sampling,
-                      const std::function<bool(char)>& take) {
+                      const std::function<bool(size_t)>& take) {
   Rng rng(sampling.seed);
-  std::vector<int64_t> tokens;
-  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
   for (uint32_t i = 0; i < length; ++i) {
     if (tokens.size() > context) tokens.erase(tokens.begin(), tokens.end() - (context + 1) / 2);
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> logits, replica.NextLogits(tokens));
     const size_t next = SampleFrom(logits, sampling, rng);
     tokens.push_back(static_cast<int64_t>(next));
-    if (!take(static_cast<char>(next))) return Cancelled("nobody reads");
+    if (!take(next)) return Cancelled("nobody reads");
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 
 {{- define "monitoring.fullname" -}}
 {{- $full := .Values.fullnameOverride | default .Release.Name -}}
-{{- $full | trunc 40 | trimSuffix "-" | trimSuffix "." -}}
+{{- /* A hash keeps two that are cut apart. */}}
+{{- if gt (len $full) 40 }}{{ $full = printf "%s-%s" (trunc 33 $full | trimSuffix "-" | trimSuffix ".") (sha256sum $full | trunc 6) }}{{ end -}}
+{{- $full -}}
 {{- end -}}
 
 {{/* name, namespace, labels and annotations of an object: dict root, name, labels, annotations. */}}

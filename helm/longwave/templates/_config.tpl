@@ -8,7 +8,7 @@
 
 {{/* How many workers the run waits for. */}}
 {{- define "longwave.runWorkers" -}}
-{{- dig "run" "workers" 4 .Values.config | int -}}
+{{- dig "run" "workers" 4 .Values.config | float64 | int -}}
 {{- end -}}
 
 {{- define "longwave.config" -}}
@@ -27,14 +27,14 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $own := dict "run" (dict "name" .Release.Name) -}}
+{{- $own := dict "run" (dict "name" (ternary .Release.Name (include "longwave.fullname" .) .Chart.IsRoot)) -}}
 {{- with .Values.workers }}
 {{- if .command }}
 {{- $_ := set $own "model" (dict "kind" "external") }}
 {{- $_ := set (get $own "run") "start" "member" }}
 {{- end }}
 {{- if ne .kind "None" }}
-{{- $most := dig "cluster" "workers_max" 0 $given | int | default (max 64 (mul 2 (include "longwave.runWorkers" $ | int)) | int) }}
+{{- $most := dig "cluster" "workers_max" 0 $given | float64 | int | default (max 64 (mul 2 (include "longwave.runWorkers" $ | int)) | int) }}
 {{- if gt (int .replicas) $most }}
 {{- fail (printf "workers.replicas: got %d, but the run takes %d members at once, wanted at most that many, or a larger config.cluster.workers_max" (int .replicas) $most) }}
 {{- end }}

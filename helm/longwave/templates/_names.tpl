@@ -1,16 +1,23 @@
 {{/* Names, labels, images and addresses. */}}
 
+{{/* dict text, size: the text, of at most so many characters. One that is cut ends with a hash of the whole, so that two stay
+     two. */}}
+{{- define "longwave.cut" -}}
+{{- if le (len .text) .size }}{{ .text | trimSuffix "-" }}{{ else }}{{ trunc (sub .size 7 | int) .text | trimSuffix "-" }}-{{ sha256sum .text | trunc 6 }}{{ end -}}
+{{- end -}}
+
 {{- define "longwave.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- include "longwave.cut" (dict "text" (default .Chart.Name .Values.nameOverride) "size" 40) -}}
 {{- end -}}
 
 {{/* At most 40 characters: "-coordinator-headless" and a StatefulSet's additions to its pods' labels still fit in 63. A
-     JobSet's additions do not: longwave.workerJobName cuts that name further. */}}
+     JobSet's additions do not: longwave.workerJobName cuts that name further. A part of another chart is never called by the
+     release alone, as the parent and its other parts may be. */}}
 {{- define "longwave.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := printf "%s-%s" .Release.Name $name -}}
-{{- if .Values.fullnameOverride }}{{ $full = .Values.fullnameOverride }}{{ else if contains $name .Release.Name }}{{ $full = .Release.Name }}{{ end -}}
-{{- $full = $full | trunc 40 | trimSuffix "-" -}}
+{{- if .Values.fullnameOverride }}{{ $full = .Values.fullnameOverride }}{{ else if and .Chart.IsRoot (contains $name .Release.Name) }}{{ $full = .Release.Name }}{{ end -}}
+{{- $full = include "longwave.cut" (dict "text" $full "size" 40) -}}
 {{- /* A Service's name is stricter than a release's. */ -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) -}}
 {{- fail (printf "the release's name: got %q, by which Services would be called %s-…, wanted a letter first, and lower-case letters, digits and - alone; or set fullnameOverride" .Release.Name $full) -}}
@@ -38,8 +45,8 @@ app.kubernetes.io/component: {{ .component }}
 {{- $labels := dict
       "keys" (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component"
         "app.kubernetes.io/managed-by" "helm.sh/chart" "longwave.scrape")
-      "paths" (list "commonLabels" "coordinator.podLabels" "shards.podLabels" "workers.podLabels" "metrics.serviceMonitor.labels"
-        "metrics.podMonitor.labels")
+      "paths" (list "commonLabels" "coordinator.podLabels" "shards.podLabels" "workers.podLabels" "workers.job.labels"
+        "metrics.serviceMonitor.labels" "metrics.podMonitor.labels")
       "why" "objects are found by it" -}}
 {{- $annotations := dict
       "keys" (list "checksum/config")
@@ -76,17 +83,30 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* Where the images are: the chart's own value, or else a parent chart's for all its parts. */}}
+{{- define "longwave.registry" -}}
+{{- .Values.images.registry | default (.Values.global | default dict).imageRegistry | default "" | trimSuffix "/" -}}
+{{- end -}}
+
+{{/* The Secrets for pulling images, as YAML. A parent chart's may be names alone. */}}
+{{- define "longwave.pullSecrets" -}}
+{{- $secrets := .Values.images.pullSecrets | default list -}}
+{{- range (.Values.global | default dict).imagePullSecrets -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* dict root, image (the values of one image). */}}
 {{- define "longwave.image" -}}
-{{- $registry := .root.Values.images.registry | trimSuffix "/" -}}
-{{- if $registry }}{{ $registry }}/{{ end -}}
+{{- with include "longwave.registry" .root }}{{ . }}/{{ end -}}
 {{- .image.repository -}}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
 {{/* Without a registry a kubelet would pull from Docker Hub, which has none of our images: dict root, image. */}}
 {{- define "longwave.pullPolicy" -}}
-{{- $known := or .root.Values.images.registry (contains "/" .image.repository) -}}
+{{- $known := or (include "longwave.registry" .root) (contains "/" .image.repository) -}}
 {{- .root.Values.images.pullPolicy | default (ternary "IfNotPresent" "Never" (not (empty $known))) -}}
 {{- end -}}
 

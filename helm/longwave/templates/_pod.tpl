@@ -36,26 +36,22 @@ annotations:
 serviceAccountName: {{ include "longwave.serviceAccountName" .root | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
-terminationGracePeriodSeconds: {{ .part.terminationGracePeriodSeconds }}
+terminationGracePeriodSeconds: {{ int64 .part.terminationGracePeriodSeconds }}
 securityContext:
   {{- include "longwave.podSecurityContext" . | nindent 2 }}
-{{- with .root.Values.images.pullSecrets }}
+{{- with include "longwave.pullSecrets" .root }}
 imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
-{{- with .part.priorityClassName }}
-priorityClassName: {{ . | quote }}
+{{- /* On the node's network a pod finds the cluster's Services only by this policy. */}}
+{{- $implied := ternary (dict "dnsPolicy" "ClusterFirstWithHostNet") dict (not (empty .part.hostNetwork)) }}
+{{- range $key := list "priorityClassName" "schedulerName" "hostNetwork" "dnsPolicy" "dnsConfig" "hostAliases" "nodeSelector" "affinity" }}
+{{- with get $.part $key | default (get $implied $key) }}
+{{ dict $key . | toYaml }}
 {{- end }}
-{{- with .part.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with concat (.tolerations | default list) (.part.tolerations | default list) }}
 tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .part.affinity }}
-affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- include "longwave.spread" . }}

@@ -14,6 +14,19 @@ loadBalancerSourceRanges:
 {{- end }}
 {{- end -}}
 
+{{/* A port of a Service: dict root, name, port, nodePort (if the Service has one). Meshes and gateways go by appProtocol: a
+     control port is TLS between the processes, which nothing on the way ends. */}}
+{{- define "longwave.servicePort" -}}
+{{- $control := ternary "tls" "kubernetes.io/h2c" (eq (include "longwave.securityMode" .root) "on") -}}
+- name: {{ .name }}
+  port: {{ int .port }}
+  targetPort: {{ .name }}
+  appProtocol: {{ get (dict "control" $control "data" "tcp" "metrics" "http") .name }}
+  {{- with .nodePort }}
+  nodePort: {{ int . }}
+  {{- end }}
+{{- end -}}
+
 {{/* dict root, component, part, and minAvailable for pods of a Job, which Kubernetes cannot count otherwise. */}}
 {{- define "longwave.disruptionBudget" -}}
 apiVersion: policy/v1
@@ -22,9 +35,9 @@ metadata:
   {{- include "longwave.metadata" . | nindent 2 }}
 spec:
   {{- if hasKey . "minAvailable" }}
-  minAvailable: {{ .minAvailable }}
+  minAvailable: {{ int .minAvailable }}
   {{- else }}
-  maxUnavailable: {{ .part.podDisruptionBudget.maxUnavailable }}
+  maxUnavailable: {{ toYaml .part.podDisruptionBudget.maxUnavailable }}
   {{- end }}
   # A pod that is not ready may always be moved, since waiting for it has no end.
   unhealthyPodEvictionPolicy: AlwaysAllow
@@ -39,7 +52,7 @@ updateStrategy:
   type: {{ .updateStrategy.type }}
   {{- if eq .updateStrategy.type "RollingUpdate" }}
   rollingUpdate:
-    partition: {{ .updateStrategy.partition }}
+    partition: {{ int64 .updateStrategy.partition }}
   {{- end }}
 {{- end -}}
 

@@ -1,7 +1,6 @@
 #include "common/config/config.h"
 
 #include <filesystem>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "cli/cluster.h"
@@ -48,7 +47,7 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
         absl::StrCat("a run has ", config.run.steps, " steps; wanted more than the ",
                      config.train.warmup_steps, " of train.warmup_steps"));
   }
-  config.train.threads = WorkerThreads(config, std::thread::hardware_concurrency());
+  config.train.threads = WorkerThreads(config);
   LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
   if (config.data.path != kCompilerHeaders) {
     config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();

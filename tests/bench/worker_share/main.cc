@@ -9,16 +9,15 @@
 // is the shorter one, H 30 and the kernels' bar of k 64 up and 256 down, a GPT of 10 M parameters,
 // batches of 8 × 128 tokens, two rounds. docs/benchmarks.md, section Kernels.
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/threads.h"
 #include "common/config/config.h"
 #include "kernels/ops.h"
 #include "tests/bench/clock.h"
@@ -85,7 +84,7 @@ absl::StatusOr<RunConfig> MakeConfig(int argc, char** argv) {
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, ParseConfig("{}", "bench_worker_share", overrides));
   if (!steps_given) config.run.steps = uint64_t{kRounds} * config.sync.inner_steps;
   if (config.train.threads == 0) {
-    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
+    config.train.threads = DefaultThreads();
   }
   return config;
 }

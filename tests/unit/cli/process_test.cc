@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "cli/cluster.h"
+#include "common/base/threads.h"
 #include "tests/support/test_folder.h"
 
 namespace longwave {
@@ -24,7 +27,8 @@ class ProcessTest : public testing::Test {
     auto process = Process::Start({.name = "child",
                                    .argv = {"/bin/sh", "-c", script},
                                    .log_file = folder_ + "/child.log",
-                                   .environment = {{"LONGWAVE_TEST", "42"}}});
+                                   .environment = {{"LONGWAVE_TEST", "42"}},
+                                   .is_command = true});
     EXPECT_TRUE(process.ok()) << process.status();
     return *std::move(process);
   }
@@ -132,6 +136,25 @@ TEST_F(ProcessTest, LeavesNothingBehindThatItHasStarted) {
   EXPECT_EQ(child->output_fd(), -1);
 }
 
+// A command that a shell wraps, `sh -c 'python train.py; true'`, is the child's child.
+TEST_F(ProcessTest, EndsWithItsParentTogetherWithWhatItHasStarted) {
+  int held[2];  // by the parent, the child and the child's child, until the last of them ends
+  ASSERT_EQ(pipe(held), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    auto child = Shell(absl::StrCat("sleep 1000 & echo >&", held[1], "; wait; true"));
+    while (true) pause();
+  }
+  close(held[1]);
+  char started;
+  ASSERT_EQ(read(held[0], &started, 1), 1);
+  kill(parent, SIGKILL);
+  pollfd end = {held[0], POLLIN, 0};
+  EXPECT_EQ(poll(&end, 1, 10'000), 1) << "the child's child lives on";
+  close(held[0]);
+  waitpid(parent, nullptr, 0);
+}
+
 TEST(LastErrorLine, IsTheClosingLineOfATraceback) {
   const std::string traceback =
       "error: of before\nTraceback (most recent call last):\n  File \"train.py\", line 3\n    "
@@ -148,10 +171,9 @@ TEST(LastErrorLine, IsEmptyWithoutOne) {
 TEST(WorkerThreads, ShareTheCoresUnlessConfigured) {
   RunConfig config;
   config.run.workers = 4;
-  EXPECT_EQ(WorkerThreads(config, 2), 1u);
-  EXPECT_EQ(WorkerThreads(config, 16), 4u);
+  EXPECT_EQ(WorkerThreads(config), DefaultThreads(4));
   config.train.threads = 3;
-  EXPECT_EQ(WorkerThreads(config, 16), 3u);
+  EXPECT_EQ(WorkerThreads(config), 3u);
 }
 
 }  // namespace

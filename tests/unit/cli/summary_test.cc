@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "cli/logs.h"
 #include "cli/run_folder.h"
 #include "cli/status_feed.h"
 #include "cli/view.h"
@@ -162,6 +166,52 @@ TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
   std::ofstream(summary_file) << R"({"outcome": "finished"})";
   EXPECT_EQ(RunFolder::Open(path).status().message(),
             "the run in " + path + " has finished, wanted one that was parked");
+}
+
+// A run's folder of another user, to whom this process belongs for a while.
+class UnreadableTest : public RunFolderTest {
+ protected:
+  UnreadableTest() {
+    RunConfig config = FinishedConfig();
+    config.run.name = "theirs";
+    EXPECT_TRUE(RunFolder::Create(root_, config, absl::Now()).ok());
+    std::filesystem::create_directories(path_ + "/state/coordinator");
+    std::ofstream(path_ + "/logs/worker-0.log") << "a line\n";
+    chmod(root_.c_str(), 0755);
+  }
+  // `forbid` is what others may not read.
+  template <typename Call>
+  auto AsAnother(const std::string& forbid, const Call& call) {
+    chmod(forbid.c_str(), 0700);
+    EXPECT_EQ(seteuid(65534), 0);
+    auto result = call();
+    EXPECT_EQ(seteuid(0), 0);
+    chmod(forbid.c_str(), 0755);
+    return result;
+  }
+  void ExpectDenied(const absl::Status& status, const std::string& path) {
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+    EXPECT_EQ(status.message(), absl::StrCat("cannot read ", path, ": Permission denied"));
+  }
+
+  const std::string path_ = root_ + "/theirs";
+};
+
+TEST_F(UnreadableTest, IsNotCalledMissing) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const auto open = [&] { return RunFolder::Open(path_).status(); };
+  ExpectDenied(AsAnother(path_, open), path_ + "/config.yaml");
+  ExpectDenied(AsAnother(path_ + "/state", open), path_ + "/state/coordinator");
+  std::ofstream(path_ + "/summary.json") << "{}";
+  ExpectDenied(AsAnother(path_ + "/summary.json", open), path_ + "/summary.json");
+  EXPECT_EQ(AsAnother(root_, [&] { return FindRunFolder("theirs", root_); }), path_);
+}
+
+TEST_F(UnreadableTest, LogsAreNotCalledEmpty) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const auto print = [&] { return PrintLogs({.run = path_}); };
+  ExpectDenied(AsAnother(path_ + "/logs", print), path_ + "/logs");
+  ExpectDenied(AsAnother(path_ + "/logs/worker-0.log", print), path_ + "/logs/worker-0.log");
 }
 
 TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {

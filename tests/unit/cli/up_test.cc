@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -165,6 +169,24 @@ TEST(ListenAddress, IsAFreePortUnlessConfigured) {
   EXPECT_EQ(ListenAddress(config), "127.0.0.1:0");
   config.cluster.coordinator = "10.0.0.1:7777";
   EXPECT_EQ(ListenAddress(config), "10.0.0.1:7777");
+}
+
+TEST(Screen, IsAsWideAsTheTerminalHoweverNarrowThatIs) {
+  int leader = -1, follower = -1;
+  winsize size = {.ws_row = 24, .ws_col = 25};
+  ASSERT_EQ(openpty(&leader, &follower, nullptr, nullptr, &size), 0);
+  setenv("TERM", "xterm", 1);
+  EXPECT_TRUE(Screen::MayDraw(follower));
+  {
+    const Screen screen(follower);
+    EXPECT_EQ(screen.style().width, 25u);
+    size.ws_col = 7;
+    ioctl(leader, TIOCSWINSZ, &size);
+    EXPECT_EQ(screen.style().width, 7u);
+  }
+  EXPECT_FALSE(Screen::MayDraw(follower));
+  close(leader);
+  close(follower);
 }
 
 TEST(RedrawSequence, GoesBackOverWhatWasDrawnAndErasesTheRest) {

@@ -175,7 +175,7 @@ TEST(LiveView, AreNeverWiderThanTheTerminal) {
   const RunConfig config = Config();
   RunStatus status = Status();
   status.failure = std::string(500, 'x');
-  for (size_t width : {40u, 80u, 200u}) {
+  for (size_t width : {1u, 10u, 20u, 39u, 40u, 80u, 200u}) {
     const TextStyle style{.width = width};
     for (const std::string& line : ViewLines(
              {.config = &config, .status = &status, .run_folder = std::string(300, 'r')}, style)) {
@@ -199,6 +199,12 @@ TEST(LiveView, LeaveColumnsOutWhereTheTerminalIsNarrow) {
                                 "DiLoCo (fp32)     219 x      63 x\n"
                                 "DDP (fp32)       7123 x    2063 x\n"));
   EXPECT_THAT(narrow, HasSubstr("shard    state  open round  accepted\n"));
+  // Below 40 columns the tables have what tells processes apart, and the progress has no bar.
+  status.members[0].member.name = "w";
+  const std::string tiny = Live(status, TextStyle{.width = 20});
+  EXPECT_THAT(tiny, HasSubstr("\nshard    state\n"));
+  EXPECT_THAT(tiny, HasSubstr(" %  step "));
+  EXPECT_THAT(tiny, Not(HasSubstr("░")));
 }
 
 TEST(LiveView, HaveColoursForTroubleStragglersAndWhatIsDone) {

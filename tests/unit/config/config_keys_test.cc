@@ -95,7 +95,7 @@ TEST(IsHostPort, TakesNamesAndAddressesOfBothKinds) {
     EXPECT_TRUE(IsHostPort(good)) << good;
   }
   for (const char* bad : {"", ":7070", "::1:7070", "host:", "host:65536", "host:-1", "a b:1",
-                          "[]:1", "[::1:1", "tcp://h:1"}) {
+                          "[]:1", "[::1:1", "tcp://h:1", "host:7e3", "host:7.0"}) {
     EXPECT_FALSE(IsHostPort(bad)) << bad;
   }
 }

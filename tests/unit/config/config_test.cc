@@ -203,6 +203,13 @@ TEST(ParseConfig, ReadsTheWholeRangeOfSeeds) {
   EXPECT_EQ(Parsed("run: {seed: 18446744073709551615}").run.seed, ~uint64_t{0});
 }
 
+TEST(ParseConfig, ReadsWholeNumbersAsOtherProgramsWriteThem) {
+  for (const char* million : {"1000000", "1e6", "1e+06", "1000000.0", "\"1E6\""}) {
+    EXPECT_EQ(Parsed(absl::StrCat("run: {steps: ", million, "}")).run.steps, 1'000'000u) << million;
+  }
+  EXPECT_EQ(Parsed("{}", {"run.steps=1e6"}).run.steps, 1'000'000u);
+}
+
 TEST(FormatConfig, ReadsBackToTheSameForEveryFileAndPreset) {
   std::vector<RunConfig> configs;
   for (const fs::path& file : ConfigFiles()) configs.push_back(*LoadConfig(file.string()));

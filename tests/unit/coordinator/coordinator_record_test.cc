@@ -271,6 +271,17 @@ TEST_F(CoordinatorRecordTest, ARecordOfOtherSettingsIsRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(CoordinatorRecordTest, ARecordOfAShorterRunIsThatOfTheSame) {
+  Begin(Options(1, 1));
+  CoordinatorRecord record = coordinator_->Export(absl::UnixEpoch());
+  record.state.settings = "run.seed: 1\nrun.steps: 3\n";
+  CoordinatorOptions options = Options(1, 1);
+  options.settings = "run.seed: 1\nrun.steps: 40\n";
+  EXPECT_TRUE(Coordinator::CheckRecord(options, record).ok());
+  options.settings = "run.seed: 2\nrun.steps: 40\n";
+  EXPECT_FALSE(Coordinator::CheckRecord(options, record).ok());
+}
+
 TEST_F(CoordinatorRecordTest, ARecordWhosePartsContradictEachOtherIsRefused) {
   Begin(Options(2, 2));
   Step(Beat(0, {Report(0), Report(1), Report(2)}));

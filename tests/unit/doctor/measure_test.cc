@@ -119,5 +119,22 @@ TEST(MeasureCoordinator, WithNobodyThereTheRestIsNotAsked) {
   EXPECT_TRUE(reading.shards.empty());
 }
 
+// Of all workers: a run of one may have the room that a run of many has not.
+TEST_F(DoctorFolder, ARunOfUpWantsRoomForTheCheckpointsOfAllItsWorkers) {
+  RunConfig config = DefaultConfig();
+  for (const Finding& finding : ExamineForUp(config, path_ + "/runs", ""))
+    EXPECT_NE(finding.verdict, Finding::Verdict::kFailed) << finding.what;
+  config.train.device = "cpu";
+  config.model.d_model = 16384;
+  config.model.layers = 256;
+  config.run.workers = 100;
+  const std::vector<Finding> findings = ExamineForUp(config, path_ + "/runs", path_);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Finding::Verdict::kFailed);
+  EXPECT_THAT(findings[0].what, HasSubstr("; two checkpoints take "));
+  EXPECT_THAT(findings[0].remedy, HasSubstr("--runs-dir"));
+  EXPECT_TRUE(ExamineForUp(config, "", path_).empty()) << "nothing is kept";
+}
+
 }  // namespace
 }  // namespace longwave

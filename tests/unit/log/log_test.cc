@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
 #include <string>
 #include <string_view>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -28,6 +32,22 @@ TEST(Log, IsOneLineWhateverAnotherProcessSaid) {
       line.ends_with(" warning worker-1: no\\n2026-01-01 00:00:00.000 coordinator info "
                      "forged\\r\\x1b[2J\\xc2\\x9b2J\\xff\n"))
       << line;
+}
+
+// Logs of machines in several zones go together.
+TEST(Log, HasItsTimeInUtcWhateverTheZoneIs) {
+  setenv("TZ", "Asia/Kolkata", 1);
+  tzset();
+  const std::string line = Logged("text");
+  unsetenv("TZ");
+  tzset();
+  absl::Time time;
+  std::string why;
+  ASSERT_TRUE(
+      absl::ParseTime("%Y-%m-%d %H:%M:%E*S%Ez", line.substr(0, line.find(" warning")), &time, &why))
+      << line << why;
+  EXPECT_EQ(line[23], 'Z') << line;
+  EXPECT_LT(absl::AbsDuration(absl::Now() - time), absl::Minutes(1)) << line;
 }
 
 TEST(Log, KeepsWhatIsPlain) {

@@ -72,6 +72,15 @@ TEST_F(CatalogTest, RefusesAnotherRunShardLayoutAndSettings) {
   EXPECT_EQ(Open(TestIdentity(), "")->get()->contents().incarnation, 2u) << "refusals do not count";
 }
 
+TEST_F(CatalogTest, TakesTheSettingsOfARunThatWasMadeLonger) {
+  const std::string steps_4 = "run.steps: 4\nrun.seed: 1\n",
+                    steps_8 = "run.steps: 8\nrun.seed: 1\n";
+  ASSERT_TRUE(Open(TestIdentity(), steps_4).ok());
+  EXPECT_EQ(Open(TestIdentity(), steps_8)->get()->contents().settings, steps_8);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Open(TestIdentity(), steps_4).status())) << "shorter";
+  EXPECT_EQ(Open(TestIdentity(), "")->get()->contents().settings, steps_8);
+}
+
 TEST_F(CatalogTest, RefusesAnotherSchemaAndOtherFiles) {
   ASSERT_TRUE(Open(TestIdentity(), "").ok());
   const std::string path = folder_.path() + "/shard.catalog";

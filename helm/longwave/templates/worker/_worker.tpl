@@ -29,7 +29,7 @@
 - {name: LONGWAVE_METRICS, value: {{ printf "%s:9464" (include "longwave.anyHost" .) | quote }}}
 - {name: LONGWAVE_SECURITY, value: {{ $security | quote }}}
 {{- if .Values.workers.threads }}
-- {name: OMP_NUM_THREADS, value: {{ .Values.workers.threads | quote }}}
+- {name: OMP_NUM_THREADS, value: {{ .Values.workers.threads | int | quote }}}
 {{- end }}
 {{- end -}}
 {{- end -}}
@@ -58,7 +58,9 @@
 {{- $own := ternary .root.Values.images.server .root.Values.images.worker (not (empty $part.command)) }}
 {{- $tolerations := list }}
 {{- if and $part.gpu.enabled $part.gpu.toleration }}
-{{- $tolerations = append $tolerations (dict "key" $part.gpu.resource "operator" "Exists" "effect" "NoSchedule") }}
+{{- range list $part.gpu.resource (regexReplaceAll "/.*" $part.gpu.resource "/gpu") | uniq }}
+{{- $tolerations = append $tolerations (dict "key" . "operator" "Exists" "effect" "NoSchedule") }}
+{{- end }}
 {{- end }}
 {{- $context := dict "root" .root "component" "worker" "part" $part "tolerations" $tolerations }}
 {{- $env := include "longwave.workerEnv" .root | fromYamlArray }}
@@ -107,7 +109,7 @@ spec:
         - --device=cuda
         {{- end }}
         {{- if $part.threads }}
-        - --threads={{ $part.threads }}
+        - --threads={{ int $part.threads }}
         {{- end }}
         {{- with $part.extraArgs }}
         {{- toYaml . | nindent 8 }}
@@ -190,7 +192,7 @@ spec:
 {{/* A Job permits changes of its number of pods, but not of the pods; a JobSet permits none: another template is
      another Job. */}}
 {{- define "longwave.workerJobName" -}}
-{{- $fixed := list (include "longwave.workerPod" (dict "root" . "restartPolicy" "Never")) .Values.workers.job -}}
+{{- $fixed := list (include "longwave.workerPod" (dict "root" . "restartPolicy" "Never")) (omit .Values.workers.job "labels" "annotations") -}}
 {{- if eq .Values.workers.kind "JobSet" }}{{ $fixed = append $fixed .Values.workers.replicas }}{{ end -}}
 {{- /* A JobSet's pods have names NAME-worker-0-9999-abcde, of at most 63 characters. */ -}}
 {{- $fullname := include "longwave.fullname" . -}}
@@ -198,19 +200,25 @@ spec:
 {{- printf "%s-worker-%s" $fullname (toJson $fixed | sha256sum | trunc 8) -}}
 {{- end -}}
 
+{{/* Of the Job or JobSet itself, by which a queue finds it. */}}
+{{- define "longwave.workerJobMetadata" -}}
+{{- $job := .Values.workers.job -}}
+{{- include "longwave.metadata" (dict "root" . "component" "worker" "name" (include "longwave.workerJobName" .) "labels" $job.labels "annotations" $job.annotations) -}}
+{{- end -}}
+
 {{- define "longwave.workerJobSpec" -}}
 {{- $part := .Values.workers -}}
 completionMode: Indexed
-completions: {{ $part.replicas }}
-parallelism: {{ $part.replicas }}
-backoffLimitPerIndex: {{ $part.job.backoffLimitPerIndex }}
+completions: {{ int $part.replicas }}
+parallelism: {{ int $part.replicas }}
+backoffLimitPerIndex: {{ int64 $part.job.backoffLimitPerIndex }}
 # A worker that fails for good does not end the others.
-maxFailedIndexes: {{ $part.replicas }}
+maxFailedIndexes: {{ int $part.replicas }}
 {{- with $part.job.ttlSecondsAfterFinished }}
-ttlSecondsAfterFinished: {{ . }}
+ttlSecondsAfterFinished: {{ int64 . }}
 {{- end }}
 {{- with $part.job.activeDeadlineSeconds }}
-activeDeadlineSeconds: {{ . }}
+activeDeadlineSeconds: {{ int64 . }}
 {{- end }}
 podFailurePolicy:
   rules:

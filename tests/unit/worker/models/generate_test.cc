@@ -36,8 +36,8 @@ class RingReplica final : public Replica {
 std::string Text(Replica& replica, const Sampling& sampling, uint32_t length,
                  uint32_t context = 8) {
   std::string text;
-  EXPECT_TRUE(Generate(replica, context, std::string(1, '\0'), length, sampling, [&](char c) {
-                text += static_cast<char>('0' + c);
+  EXPECT_TRUE(Generate(replica, context, {0}, length, sampling, [&](size_t token) {
+                text += static_cast<char>('0' + token);
                 return true;
               }).ok());
   return text;
@@ -67,7 +67,7 @@ TEST(Generate, ForgetsAHalfOfWhatTheModelCanSee) {
 
 TEST(Generate, EndsWhenNobodyReads) {
   RingReplica replica;
-  EXPECT_EQ(Generate(replica, 8, "a", 100, {}, [](char) { return false; }).code(),
+  EXPECT_EQ(Generate(replica, 8, {1}, 100, {}, [](size_t) { return false; }).code(),
             absl::StatusCode::kCancelled);
   EXPECT_EQ(replica.shown.size(), 1u);
 }

@@ -1,4 +1,4 @@
-#include "common/base/cgroup_memory.h"
+#include "common/base/cgroup.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +69,37 @@ TEST_F(CgroupMemory, OfVersion1IsFoundAboveAPathThatIsNotThere) {
   Write("memory/memory.usage_in_bytes", "5000");
   Write("memory/memory.stat", "total_inactive_file 100");
   ExpectMemory("9:cpu:/x\n4:memory:/kubepods/pod7/c\n0::/", 4000, 0);
+}
+
+class CgroupCores : public CgroupMemory {
+ protected:
+  std::optional<double> Cores(const std::string& self) const {
+    Write("self", self);
+    return ReadCgroupCores(folder_.string(), (folder_ / "self").string());
+  }
+};
+
+TEST_F(CgroupCores, AreNothingWithoutAQuota) {
+  EXPECT_EQ(Cores("0::/"), std::nullopt);
+  Write("pod/cpu.max", "max 100000");
+  EXPECT_EQ(Cores("0::/pod"), std::nullopt);
+  Write("cpu/cpu.cfs_quota_us", "-1");
+  Write("cpu/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(Cores("7:cpu,cpuacct:/"), std::nullopt);
+  EXPECT_EQ(ReadCgroupCores("/nowhere", "/nowhere"), std::nullopt);
+}
+
+TEST_F(CgroupCores, AreTheLeastQuotaOfTheGroupsAbove) {
+  Write("a/cpu.max", "150000 100000");
+  Write("a/b/cpu.max", "max 100000");
+  Write("a/b/c/cpu.max", "400000 100000");
+  EXPECT_EQ(Cores("0::/a/b/c"), 1.5);
+}
+
+TEST_F(CgroupCores, OfVersion1AreFoundAboveAPathThatIsNotThere) {
+  Write("cpu/cpu.cfs_quota_us", "25000");
+  Write("cpu/cpu.cfs_period_us", "50000");
+  EXPECT_EQ(Cores("4:memory:/x\n9:cpuacct,cpu:/kubepods/pod7/c\n0::/"), 0.5);
 }
 
 }  // namespace
