@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   std::string data;
   const CLI::Option* data_option =
-      up_command->add_option("--data", data, "Text to train on: a file or a folder");
+      up_command->add_option("--data", data, "Data to train on: a file, a folder or a pattern");
   std::string worker_command;
   const CLI::Option* worker_command_option = up_command->add_option(
       "--worker-command", worker_command,

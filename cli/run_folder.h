@@ -22,6 +22,7 @@ namespace longwave {
 //   security/<process>/ the process's credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
 //   state/<process>/    the process's state for a restart (unless up --no-state)
+//   data-hash           of the data that were trained on, by which other ones are noticed
 //   lock                held by the `longwave up` that works in the folder
 class RunFolder {
  public:
@@ -38,6 +39,7 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
+  std::string data_hash_file() const { return path_ + "/data-hash"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
   std::string targets_file() const { return path_ + "/prometheus-targets.json"; }
   std::string name() const;  // the folder's last component, which is the run's

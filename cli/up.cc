@@ -327,7 +327,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
                               RunFolder::Open(FindRunFolder(options.resume, options.runs_dir)));
     options.config_file = resumed->config_file();
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
+  DataReport data;
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options, &data));
   ClusterOptions cluster = {.listen = ListenAddress(config),
                             .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
                             .keep_state = !options.no_state};
@@ -345,6 +346,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   const RunFolder& folder = *resumed;
   if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
+  if (!data.lines.empty()) LONGWAVE_RETURN_IF_ERROR(TellData(folder, data));
   const bool is_secured =
       IsSecured(config.security.mode, {cluster.listen, config.cluster.shard_host});
   cluster.credentials = ClusterCredentials(is_secured ? folder.security_folder() : "");

@@ -7,7 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/run_folder.h"
 #include "common/config/run_config.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 
@@ -31,14 +33,20 @@ struct UpOptions {
 // failed or was stopped from elsewhere, 128 plus the signal for one that a signal ended.
 int RunUp(const UpOptions& options);
 
-// Checks a run before its processes start: the data exist and are long enough, and the model has
-// segments for every shard. A run that fails here leaves no folder and may be repeated under the
-// same name. The processes check too, since they may run elsewhere.
-absl::Status CheckRun(const RunConfig& config);
+// Checks a run before its processes start: the data are what it can be trained on, which `data`
+// describes, and the model has segments for every shard. A run that fails here leaves no folder and
+// may be repeated under the same name. The processes check too, since they may run elsewhere.
+absl::Status CheckRun(const RunConfig& config, DataReport* data);
+// The model's part of it.
+absl::Status CheckModel(const RunConfig& config);
 
 // The configuration for the run's processes, checked by CheckRun. Paths of
-// data do not depend on the working folder.
-absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
+// data do not depend on the working folder. data: as CheckRun's; empty if the workers have their
+// own.
+absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* data);
+
+// Says what is trained on, and whether a run that goes on had other data before. Keeps their hash.
+absl::Status TellData(const RunFolder& folder, const DataReport& data);
 
 // The coordinator's listen address: as configured, unless that is the default, whose fixed port
 // would permit only one run at a time on this machine.

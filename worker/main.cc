@@ -107,6 +107,7 @@ struct Prepared {
 absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
                                  const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(Corpus data, Corpus::Load(config.data, config.model));
+  for (const std::string& line : data.report().lines) Log(LogLevel::kInfo, line);
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
