@@ -338,6 +338,12 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   } else {
     LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_binaries, WorkerFolder());
   }
+  if (!options.start_from.empty()) {
+    cluster.place = [&options](const std::string& process) -> Placement {
+      if (!process.starts_with("worker-")) return {};
+      return {.arguments = {"--start-from", options.start_from}};
+    };
+  }
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {

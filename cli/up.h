@@ -20,7 +20,8 @@ struct UpOptions {
   // The workers' command instead of longwave-worker; see ParseWorkerCommand. The workers then
   // provide the model (model.kind external, run.start member) and the data.
   std::optional<std::string> worker_command;
-  std::string name;  // stands for run.name; empty: as configured
+  std::string start_from;  // weights that the run begins with; empty: drawn from run.seed
+  std::string name;        // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
   std::string resume;  // the run to resume, as for FindRunFolder; empty: a new one
   bool plain = false;
@@ -39,6 +40,10 @@ int RunUp(const UpOptions& options);
 absl::Status CheckRun(const RunConfig& config, DataReport* data);
 // The model's part of it.
 absl::Status CheckModel(const RunConfig& config);
+
+// Whether the model of a configuration can begin with the weights of a file or folder. Prints a
+// warning if they are of a model that computes otherwise.
+absl::Status CheckStart(const std::string& start_from, const RunConfig& config);
 
 // The configuration for the run's processes, checked by CheckRun. Paths of
 // data do not depend on the working folder. data: as CheckRun's; empty if the workers have their

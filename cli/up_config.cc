@@ -18,6 +18,8 @@
 #include "common/layout/layout.h"
 #include "worker/data/corpus.h"
 #include "worker/data/data_files.h"
+#include "worker/weights/gpt2_config.h"
+#include "worker/weights/safetensors.h"
 
 namespace longwave {
 namespace {
@@ -41,6 +43,17 @@ absl::Status CheckModel(const RunConfig& config) {
   return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
 }
 
+absl::Status CheckStart(const std::string& start_from, const RunConfig& config) {
+  std::string warning;
+  LONGWAVE_RETURN_IF_ERROR(CheckGpt2Config(start_from, config.model, &warning));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  // The place of tensors in the flat array does not depend on the tiling.
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
+  LONGWAVE_RETURN_IF_ERROR(ReadWeights(start_from, manifest, layout).status());
+  if (!warning.empty()) PrintLine(stderr, "warning: ", warning);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* data) {
   if (options.config_file.empty() && !options.worker_command.has_value()) {
     return InvalidArgument(
@@ -51,6 +64,14 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* da
   // In front, so that --set takes precedence.
   if (options.worker_command.has_value()) {
     overrides = {"model.kind=external", "run.start=member"};
+  }
+  if (!options.start_from.empty()) {
+    if (options.worker_command.has_value()) {
+      return InvalidArgument(
+          "--start-from: got one beside --worker-command, whose workers bring their weights; "
+          "wanted them loaded there");
+    }
+    overrides.push_back("run.start=member");
   }
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   if (!options.name.empty()) overrides.push_back(absl::StrCat("run.name=", options.name));
@@ -84,6 +105,7 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* da
     config.data.path = *options.data;
   }
   LONGWAVE_RETURN_IF_ERROR(CheckRun(config, data));
+  if (!options.start_from.empty()) LONGWAVE_RETURN_IF_ERROR(CheckStart(options.start_from, config));
   for (std::string* path : {&config.data.path, &config.data.validation_path}) {
     if (path->empty() || *path == kCompilerHeaders) continue;
     *path = std::filesystem::absolute(*path).lexically_normal().string();
