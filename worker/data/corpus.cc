@@ -152,8 +152,8 @@ Corpus::Corpus(std::vector<TokenPiece> pieces, uint64_t train_count, uint32_t co
 
 absl::StatusOr<Corpus> Corpus::FromParts(Parts parts, const DataSection& data,
                                          const ModelSection& model) {
-  const uint64_t files_count = CountOf(parts.train);
-  if (files_count == 0) {
+  const uint64_t count = CountOf(parts.train);
+  if (count == 0) {
     return InvalidArgument("data: ", data.path, " holds no ", UnitOf(data), "; wanted ",
                            data.kind == "text" ? "text" : UnitOf(data));
   }
@@ -161,10 +161,10 @@ absl::StatusOr<Corpus> Corpus::FromParts(Parts parts, const DataSection& data,
     return InvalidArgument("data.validation_share is ", data.validation_share,
                            "; wanted 0 or more and below 1");
   }
-  uint64_t train_count = files_count;
+  uint64_t train_count = count;
   if (!parts.is_apart) {
-    train_count = static_cast<uint64_t>(
-        std::floor(static_cast<double>(files_count) * (1 - data.validation_share)));
+    train_count =
+        static_cast<uint64_t>(std::floor(static_cast<double>(count) * (1 - data.validation_share)));
   }
   std::vector<TokenPiece> pieces = parts.train;
   pieces.insert(pieces.end(), parts.validation.begin(), parts.validation.end());

@@ -102,6 +102,10 @@ TEST_F(ResolveConfigTest, LeavesModelAndDataToTheWorkersOfACommand) {
   options_.data = folder_;
   EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("--data: got one beside --worker-command"));
+  options_.data.reset();
+  options_.start_from = folder_;
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
+              HasSubstr("--start-from: got one beside --worker-command"));
 }
 
 TEST_F(ResolveConfigTest, RefusesARunWithoutStateThatBeginsWithAMembersWeights) {
