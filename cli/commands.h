@@ -23,7 +23,7 @@ using Commands = std::vector<std::pair<const CLI::App*, std::function<int()>>>;
 
 // `longwave status`, `stop` and others: about a run in progress or at its end.
 void AddRunCommands(CLI::App* app, Commands* commands);
-// `longwave config check`, `print` and `schema`.
+// `longwave config check`, `print` and `schema`, and `longwave data`.
 void AddConfigCommands(CLI::App* app, Commands* commands);
 // `longwave token create|list|revoke`, `longwave expel` and `longwave certificate make|show`.
 void AddSecurityCommands(CLI::App* app, Commands* commands);

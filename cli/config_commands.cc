@@ -7,10 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/up.h"
+#include "common/base/errors.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 namespace {
@@ -20,14 +22,35 @@ absl::StatusOr<RunConfig> Load(const std::string& file, const Overrides& overrid
                       : LoadConfig(file, overrides);
 }
 
-absl::Status Check(const std::string& file, const Overrides& overrides) {
+// elsewhere: the run's workers are on other machines, which have its data.
+absl::Status Check(const std::string& file, const Overrides& overrides, bool elsewhere) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, Load(file, overrides));
+  DataReport data;
   // For a model of the workers' own the configuration has neither shape nor data.
-  if (config.model.kind != "external") LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
+  if (config.model.kind != "external") {
+    const absl::Status status = elsewhere ? CheckModel(config) : CheckRun(config, &data);
+    if (absl::IsNotFound(status)) {
+      return NotFound(status.message(),
+                      "; --elsewhere checks a configuration without its data, for other machines");
+    }
+    LONGWAVE_RETURN_IF_ERROR(status);
+  }
   PrintLine(stdout, "good: preset ", config.run.preset, ", ", config.run.steps, " steps in ",
-            RoundCount(config), " rounds");
+            RoundCount(config), " rounds",
+            elsewhere ? absl::StrCat("; not looked at: the data, ", config.data.path) : "");
   const std::string few = FewRoundsSentence(config);
   if (!few.empty()) PrintLine(stdout, few);
+  return absl::OkStatus();
+}
+
+// Shows what a run reads of a path, without one.
+absl::Status ShowData(const std::string& path, const std::string& file, Overrides overrides) {
+  // Without a configuration, any token is one; the largest is shown.
+  if (file.empty()) overrides.insert(overrides.begin(), "model.vocabulary=1000000");
+  if (!path.empty()) overrides.push_back(absl::StrCat("data.path=", path));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, Load(file, overrides));
+  LONGWAVE_ASSIGN_OR_RETURN(const Corpus corpus, Corpus::Load(config.data, config.model));
+  for (const std::string& line : corpus.report().lines) PrintLine(stdout, line);
   return absl::OkStatus();
 }
 
@@ -89,8 +112,10 @@ std::string ConfigSchema() {
 
 void AddConfigCommands(CLI::App* app, Commands* commands) {
   struct Options {
+    std::string path;
     std::string file;
     Overrides overrides;
+    bool elsewhere = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* const config = app->add_subcommand("config", "Look at a run's configuration.");
@@ -102,10 +127,15 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
     command->add_option("--set", options->overrides, "A setting, key=value; may be given again")
         ->allow_extra_args(false);
     commands->emplace_back(command, std::move(run));
+    return command;
   };
-  add("check", "Say what `up` would refuse: keys, values, data, model.", [options] {
-    return ExitStatus("longwave config check", Check(options->file, options->overrides));
-  });
+  add("check", "Say what `up` would refuse: keys, values, data, model.",
+      [options] {
+        return ExitStatus("longwave config check",
+                          Check(options->file, options->overrides, options->elsewhere));
+      })
+      ->add_flag("--elsewhere", options->elsewhere,
+                 "The run's machines are others: its data are not looked at");
   add("print", "Print every key with its value: defaults, preset, file and --set.", [options] {
     return ExitStatus("longwave config print", Print(options->file, options->overrides));
   });
@@ -114,6 +144,15 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
         std::fputs(ConfigSchema().c_str(), stdout);
         return 0;
       });
+
+  CLI::App* const data = app->add_subcommand("data", "Show what a run would read of a path.");
+  data->add_option("path", options->path, "Data: a file, a folder or a pattern [data.path]");
+  data->add_option("--config", options->file, "Configuration file of a run");
+  data->add_option("--set", options->overrides, "A setting, key=value; may be given again")
+      ->allow_extra_args(false);
+  commands->emplace_back(data, [options] {
+    return ExitStatus("longwave data", ShowData(options->path, options->file, options->overrides));
+  });
 }
 
 }  // namespace longwave

@@ -36,11 +36,15 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   std::string data;
   const CLI::Option* data_option =
-      up_command->add_option("--data", data, "Text to train on: a file or a folder");
+      up_command->add_option("--data", data, "Data to train on: a file, a folder or a pattern");
   std::string worker_command;
   const CLI::Option* worker_command_option = up_command->add_option(
       "--worker-command", worker_command,
       "What a worker is, with a model and data of its own: 'python train.py' (docs/python.md)");
+  up_command
+      ->add_option("--start-from", up.start_from,
+                   "Begin with the weights of a safetensors file or a folder of transformers")
+      ->check(longwave::NotEmpty());
   up_command->add_option("--name", up.name, "Name of the run and its folder");
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
       ->capture_default_str()
@@ -51,7 +55,7 @@ int main(int argc, char** argv) {
   up_command
       ->add_option("--resume", up.resume,
                    "Go on with a run that was parked: its folder, or its name in --runs-dir")
-      ->excludes("config", "--name", "--no-state")
+      ->excludes("config", "--name", "--no-state", "--start-from")
       ->check(longwave::NotEmpty());
 
   longwave::Commands commands;

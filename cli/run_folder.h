@@ -23,6 +23,7 @@ namespace longwave {
 //   security/<process>/ the process's credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
 //   state/<process>/    the process's state for a restart (unless up --no-state)
+//   data-hash           of the data that were trained on, by which other ones are noticed
 //   lock                held by the `longwave up` that works in the folder
 class RunFolder {
  public:
@@ -39,6 +40,7 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
+  std::string data_hash_file() const { return path_ + "/data-hash"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
   static constexpr char kAddressFile[] = "/coordinator-address";
   std::string address_file() const { return path_ + kAddressFile; }

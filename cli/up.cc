@@ -316,7 +316,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
                               RunFolder::Open(FindRunFolder(options.resume, options.runs_dir)));
     options.config_file = resumed->config_file();
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
+  DataReport data;
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options, &data));
   ClusterOptions cluster = {.listen = ListenAddress(config),
                             .threads = WorkerThreads(config),
                             .keep_state = !options.no_state};
@@ -334,6 +335,12 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
       return FailedPrecondition("this machine's ", part, ": ", what, "; remedy: ", remedy);
   }
   for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
+  if (!options.start_from.empty()) {
+    cluster.place = [&options](const std::string& process) -> Placement {
+      if (!process.starts_with("worker-")) return {};
+      return {.arguments = {"--start-from", options.start_from}};
+    };
+  }
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
   if (!resumed.has_value()) {
@@ -342,6 +349,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   const RunFolder& folder = *resumed;
   if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
+  if (!data.lines.empty()) LONGWAVE_RETURN_IF_ERROR(TellData(folder, data));
   const bool is_secured =
       IsSecured(config.security.mode, {cluster.listen, config.cluster.shard_host});
   cluster.credentials = ClusterCredentials(is_secured ? folder.security_folder() : "");

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "cli/run_folder.h"
 #include "common/config/run_config.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 
@@ -19,7 +20,8 @@ struct UpOptions {
   // The workers' command instead of longwave-worker; see ParseWorkerCommand. The workers then
   // provide the model (model.kind external, run.start member) and the data.
   std::optional<std::string> worker_command;
-  std::string name;  // stands for run.name; empty: as configured
+  std::string start_from;  // weights that the run begins with; empty: drawn from run.seed
+  std::string name;        // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
   std::string resume;  // the run to resume, as for FindRunFolder; empty: a new one
   bool plain = false;
@@ -32,14 +34,24 @@ struct UpOptions {
 // failed or was stopped from elsewhere, 128 plus the signal for one that a signal ended.
 int RunUp(const UpOptions& options);
 
-// Checks a run before its processes start: the data exist and are long enough, and the model has
-// segments for every shard. A run that fails here leaves no folder and may be repeated under the
-// same name. The processes check too, since they may run elsewhere.
-absl::Status CheckRun(const RunConfig& config);
+// Checks a run before its processes start: the data are what it can be trained on, which `data`
+// describes, and the model has segments for every shard. A run that fails here leaves no folder and
+// may be repeated under the same name. The processes check too, since they may run elsewhere.
+absl::Status CheckRun(const RunConfig& config, DataReport* data);
+// The model's part of it.
+absl::Status CheckModel(const RunConfig& config);
+
+// Whether the model of a configuration can begin with the weights of a file or folder. Prints a
+// warning if they are of a model that computes otherwise.
+absl::Status CheckStart(const std::string& start_from, const RunConfig& config);
 
 // The configuration for the run's processes, checked by CheckRun. Paths of
-// data do not depend on the working folder.
-absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
+// data do not depend on the working folder. data: as CheckRun's; empty if the workers have their
+// own.
+absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* data);
+
+// Says what is trained on, and whether a run that goes on had other data before. Keeps their hash.
+absl::Status TellData(const RunFolder& folder, const DataReport& data);
 
 // Whether a run of these settings can go on in the folder; the coordinator would refuse another
 // after the folder's configuration is overwritten. A larger run.steps makes a run longer, and a

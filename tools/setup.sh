@@ -25,7 +25,7 @@ packages=(
   libzmq3-dev cppzmq-dev libssl-dev openssl prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
-  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libzstd-dev libspdlog-dev
+  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libzstd-dev zlib1g-dev libspdlog-dev
   python3 python3-venv python3-jsonschema python3-yaml patchelf shellcheck
   prometheus prometheus-alertmanager  # and promtool, for tests of metrics, dashboards and alerts
   rclone  # for the test of the chart's object store

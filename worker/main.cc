@@ -46,6 +46,7 @@
 #include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
 #include "worker/trainer/trainer.h"
+#include "worker/weights/gpt2_config.h"
 #include "worker/weights/safetensors.h"
 #include "worker/weights/write_model.h"
 #include "worker/write_text.h"
@@ -105,6 +106,7 @@ struct Prepared {
 absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
                                  const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(Corpus data, Corpus::Load(config.data, config.model));
+  for (const std::string& line : data.report().lines) Log(LogLevel::kInfo, line);
   const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
@@ -112,6 +114,9 @@ absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, co
   if (!flags.start_from.empty()) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
                               ReadWeights(flags.start_from, replica->manifest(), layout));
+    std::string warning;
+    LONGWAVE_RETURN_IF_ERROR(CheckGpt2Config(flags.start_from, config.model, &warning));
+    if (!warning.empty()) Log(LogLevel::kWarning, warning);
     LONGWAVE_RETURN_IF_ERROR(
         device.ops->copy(exec, replica->theta(), theta.data(), theta.size() * sizeof(float)));
     LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
@@ -274,8 +279,8 @@ int Main(int argc, char** argv) {
   app.add_option("--state-dir", flags.state_dir,
                  "Folder that it keeps its identity and checkpoints in, to come back as itself");
   app.add_option("--start-from", flags.start_from,
-                 "Begins with the weights of this safetensors file, not with run.seed's: see "
-                 "run.start");
+                 "Begins with the weights of this safetensors file, or of such a folder of "
+                 "transformers, not with run.seed's: see run.start");
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
       "Only writes the weights that the run begins with, as safetensors, to this file");

@@ -59,7 +59,7 @@ std::vector<Finding> Examine(const Patient& patient) {
       .disk = MeasureDisk(patient.state_dir),
       .memory = ReadMachineMemory()};
   if (patient.config) {
-    readings.data = CheckCorpus(patient.config->data, patient.config->model);
+    readings.data = Corpus::Load(patient.config->data, patient.config->model).status();
   } else if (!patient.data.empty()) {
     readings.data = CheckFiles(patient.data);
   }

@@ -21,13 +21,13 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
     return Between({"model.d_model", "model.heads"}, "model.d_model: got ", config.model.d_model,
                    ", wanted a multiple of model.heads (", config.model.heads, ")");
   }
-  const bool is_text = config.data.kind == "text";
-  if (is_text && config.model.vocabulary < kByteVocabulary) {
+  const bool is_bytes = config.data.kind != "tokens";
+  if (is_bytes && config.model.vocabulary < kByteVocabulary) {
     return Between({"model.vocabulary", "data.kind"}, "model.vocabulary: got ",
                    config.model.vocabulary, ", wanted at least ", kByteVocabulary,
-                   " with data.kind text, whose tokens are bytes");
+                   " with data.kind ", config.data.kind, ", whose tokens are bytes");
   }
-  if (!is_text && config.data.path == "compiler-headers") {
+  if (!is_bytes && config.data.path == "compiler-headers") {
     return Between({"data.path", "data.kind"},
                    "data.path: got compiler-headers, which are text, wanted a path with data.kind ",
                    config.data.kind);

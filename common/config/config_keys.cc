@@ -71,17 +71,22 @@ std::vector<ConfigKey> ModelKeys() {
 
 std::vector<ConfigKey> DataKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(data.kind), WordChoices({"text", "tokens"}), "text",
-                "`text`: bytes, at most 1 GiB, which a worker holds in memory. `tokens`: files of "
-                "tokens, which are mapped: llm.c's shards, which say so at their beginning, or "
-                "tokens alone as nanoGPT writes them (`data.token_type`)."),
+      ChoiceKey(LONGWAVE_KEY(data.kind), WordChoices({"text", "bytes", "tokens"}), "text",
+                "`text`: its bytes, at most 1 GiB, which a worker holds in memory; files of gzip "
+                "and zstd are unpacked, and whatever is no text is refused. `bytes`: likewise, but "
+                "of any meaning and as they are. `tokens`: files of tokens, which are mapped: "
+                "llm.c's shards, which say so at their beginning, or tokens alone as nanoGPT and "
+                "Megatron write them (`data.token_type`). docs/data.md has the rest."),
       TextKey(
           LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
-          "The data to train on: a file, a folder (its files in order of their names), a pattern "
-          "with `*`, or, of text, `compiler-headers`, the C++ headers of this machine's compiler. "
-          "Files are read as if they were one."),
+          "The data to train on: a file, a folder (its files in order of their names, none of them "
+          "hidden; of tokens, `*.bin`), a pattern with `*`, or, of text, `compiler-headers`, the "
+          "C++ "
+          "headers of this machine's compiler. Files are read as if they were one."),
       TextKey(LONGWAVE_KEY(data.validation_path), "", IsPathOrNone, "a path, or \"\"",
-              "Likewise, the data to validate with; empty: `data.validation_share` of the others."),
+              "Likewise, the data to validate with, which are left out of the others; empty: those "
+              "of the others that are named so (`val.bin` beside `train.bin`), or "
+              "`data.validation_share` of them."),
       NumberKey(LONGWAVE_KEY(data.validation_share), 0.1, 0.001, 0.5,
                 "Share of the data, at their end, that is held out for validation."),
       ChoiceKey(LONGWAVE_KEY(data.token_type), WordChoices({"uint16", "uint32"}), "uint16",

@@ -157,6 +157,36 @@ class Commands(IntegrationTest):
             self.assertTrue(bad.stderr.startswith("longwave config check: "), bad.stderr)
             self.assertIn(wanted, bad.stderr)
 
+    def test_a_configuration_for_other_machines_is_checked_without_their_data(self):
+        config = ROOT / "configs/two-boxes.yaml"
+        bad = longwave("config", "check", config, wanted=1)
+        self.assertIn("/srv/text does not exist", bad.stderr)
+        self.assertIn("--elsewhere", bad.stderr)
+        good = longwave("config", "check", config, "--elsewhere")
+        self.assertIn("667 rounds; not looked at: the data, /srv/text", good.stdout)
+        bad = longwave("config", "check", config, "--elsewhere", "--set", "run.shards=4000", "--set", "model.d_model=32",
+                       "--set", "model.layers=1", wanted=1)
+        self.assertIn("shards", bad.stderr)
+
+    def test_data_are_shown_as_up_would_read_them(self):
+        tokens = self.root / "tokens"
+        tokens.mkdir()
+        (tokens / "train.bin").write_bytes(struct.pack("<5000H", *range(5000)))
+        (tokens / "val.bin").write_bytes(struct.pack("<500H", *range(100, 600)))
+        (tokens / "meta.pkl").write_bytes(b"x")
+        (tokens / ".DS_Store").write_bytes(b"x")
+        wanted = (f"data      tokens, 1 file, 5000 tokens to train on, the largest 4999\n"
+                  f"held out  500 tokens of 1 file, {tokens}/val.bin\n"
+                  f"left out  {tokens}/.DS_Store: a hidden name\n"
+                  f"left out  {tokens}/meta.pkl: not named *.bin\n")
+        self.assertEqual(longwave("data", tokens, "--set", "data.kind=tokens").stdout, wanted)
+        done = self.up("--data", tokens, "--set", "data.kind=tokens", "--set", "model.vocabulary=5000")
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertTrue(done.output.startswith(wanted), done.output)
+        self.assertIn("the largest 4999", (done.folder / "logs/worker-0.log").read_text(encoding="utf-8"))
+        bad = longwave("data", tokens, "--config", self.write_config(), "--set", "data.kind=tokens", wanted=1)
+        self.assertIn("train.bin: token 256 is 256, wanted one below model.vocabulary (256)", bad.stderr)
+
     def test_a_shell_completes_commands_options_and_keys(self):
         script = longwave("completion", "bash")
 

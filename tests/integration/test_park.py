@@ -75,10 +75,17 @@ class Park(IntegrationTest):
         shutil.move(self.root / "runs/test", moved)
         text = self.root / "moved.txt"
         self.text.rename(text)
-        output, _ = self.resume(f"{moved}/", "--data", text)
+        output, errors = self.resume(f"{moved}/", "--data", text)
+        self.assertNotIn("warning", errors, "the text is the same, at another place")
         self.assertIn(f"run       {moved}\n", output)
         self.assertEqual(self.summary(moved)["outcome"], "finished")
         self.assertFalse((self.root / "runs/test").exists())
+
+    def test_other_data_are_told(self):
+        self.park()
+        self.text.write_text(self.text.read_text(encoding="utf-8").replace("shard", "drahs"), encoding="utf-8")
+        _, errors = self.resume("test")
+        self.assertIn("warning: the data are not those that the run had before", errors)
 
     def test_other_settings_are_refused_and_leave_the_folder_as_it_was(self):
         self.park()

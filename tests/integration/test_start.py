@@ -1,10 +1,12 @@
 """Where a run's first weights come from, and workers that have nothing but an address."""
 
 import re
+import struct
 import unittest
 
 from by_hand import HandCluster
 from harness import IntegrationTest
+from test_commands import read_safetensors
 
 SHORT = {"run__preset": "longwave", "run__steps": 120, "sync__inner_steps": 4}
 
@@ -40,6 +42,27 @@ class Start(IntegrationTest):
         self.assertRegex(output, r"(?m)^model +after \d+ rounds ")
         compared = int(re.search(r"(?m)^rounds +(\d+) compared", output).group(1))
         self.assertGreaterEqual(compared, len(cluster.rounds()) - 1)
+
+    def test_up_begins_with_the_weights_that_it_is_given(self):
+        file = self.initial(7)
+        # Nothing is learnt.
+        done = self.up("--start-from", file, train__learning_rate=0)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        tensors = read_safetensors(file)
+        self.assertEqual(read_safetensors(done.folder / "model.safetensors"), tensors)
+        self.assertNotEqual(read_safetensors(self.initial(1)), tensors)
+
+    def test_up_refuses_weights_that_it_cannot_begin_with(self):
+        file = self.initial(7)
+        self.assert_fails(self.up("--start-from", file, model__d_model=64), str(file), "tensor wte.weight: got ")
+        self.assert_fails(self.up("--start-from", self.text), str(self.text), "got no safetensors header")
+        self.assert_fails(self.up("--start-from", self.root), str(self.root), "got a folder without model.safetensors")
+        data = bytearray(file.read_bytes())
+        data[-4:] = struct.pack("<f", float("nan"))
+        file.write_bytes(data)
+        done = self.up("--start-from", file)
+        self.assert_fails(done, str(file), "tensor ln_f.bias: element 31 is nan")
+        self.assertFalse(done.folder.exists())
 
     def test_a_seeds_run_refuses_other_weights(self):
         # The run does not end while it is looked at.

@@ -48,7 +48,8 @@ class Data(IntegrationTest):
         for folder in range(count // 1000):
             (path / f"{folder:02}").mkdir(parents=True)
             for file in range(1000):
-                (path / f"{folder:02}" / f"{file:03}").write_bytes(b"text ")
+                # Files of equal content that are held out would be left out of the others.
+                (path / f"{folder:02}" / f"{file:03}").write_text(f"{folder * 1000 + file:05x}", encoding="ascii")
         done = self.up("--data", path, run__preset="longwave", run__shards=1)
         self.assertEqual(done.status, 0, done.output + done.errors)
         # A tenth of the five bytes of each is held out.

@@ -3,7 +3,8 @@
 import unittest
 
 import torch
-from transformers import GPT2LMHeadModel
+from safetensors.torch import load_file
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from harness import TINY
 from workers import WorkersTest
@@ -33,6 +34,22 @@ class Gpt2Weights(WorkersTest):
                                           length, "--temperature", 0).finish()
         self.assertEqual(status, 0, errors)
         self.assertEqual(text, bytes(tokens.tolist()).decode("latin-1") + "\n")
+
+    def test_what_transformers_save_is_begun_with(self):
+        torch.manual_seed(3)
+        config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=32, activation_function="gelu")
+        model = GPT2LMHeadModel(config)
+        for dtype, options in ((torch.float32, {}), (torch.bfloat16, {}), (torch.float16, {"max_shard_size": "20KB"})):
+            with self.subTest(dtype):
+                folder, out = self.root / str(dtype), self.root / f"{dtype}.safetensors"
+                model.to(dtype).save_pretrained(folder, **options)
+                self.assertEqual((folder / "model.safetensors.index.json").exists(), bool(options))
+                self.ends(self.start("longwave-worker", "--config", self.write_config(), "--start-from", folder,
+                                     "--write-initial", out))
+                wanted = {name: tensor.float() for name, tensor in model.transformer.state_dict().items()}
+                got = load_file(out)
+                self.assertEqual(sorted(got), sorted(wanted))
+                self.assertTrue(all(torch.equal(got[name], wanted[name]) for name in got))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,27 @@
 #include "worker/data/corpus.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "worker/data/data_files.h"
+#include "worker/data/held_out.h"
+#include "worker/data/text_files.h"
 #include "worker/data/token_files.h"
 
 namespace longwave {
@@ -23,75 +30,47 @@ namespace {
 // Separates the streams of batches from other streams of the same seed.
 constexpr uint64_t kBatchStream = 0x6261746368;  // "batch"
 
-// An opened file of the corpus.
-struct OpenFile {
-  std::ifstream stream;
-  uint64_t size = 0;
-};
+// Of the lines about what is left out, those that are shown.
+constexpr size_t kLeftOutShown = 5;
 
-absl::StatusOr<OpenFile> Open(const std::string& path, uint64_t size_before) {
-  std::error_code error;
-  OpenFile file{.size = std::filesystem::file_size(path, error)};
-  if (error) return FileError(path, error);
-  if (file.size > kCorpusBytesMax || size_before > kCorpusBytesMax - file.size) {
-    return ResourceExhausted(
-        "data: more than ", kCorpusBytesMax >> 30, " GiB of text up to ", path,
-        "; wanted at most that, which a worker holds in memory: name a smaller file or "
-        "folder, another one on each worker if you like");
-  }
-  errno = 0;
-  file.stream.open(path, std::ios::binary);
-  if (!file.stream) return FileError(path, std::error_code(errno, std::generic_category()));
-  return file;
-}
-
-absl::Status AppendFile(const std::string& path, std::string* text) {
-  LONGWAVE_ASSIGN_OR_RETURN(OpenFile file, Open(path, text->size()));
-  const size_t begin = text->size();
-  text->resize(begin + file.size);
-  file.stream.read(text->data() + begin, static_cast<std::streamsize>(file.size));
-  if (static_cast<uint64_t>(file.stream.gcount()) != file.size) {
-    return DataLoss("data: ", path, ": read ", file.stream.gcount(), " bytes, wanted ", file.size);
-  }
-  return absl::OkStatus();
-}
-
-TokenPiece PieceOf(std::string text, const std::string& path) {
-  const auto owner = std::make_shared<const std::string>(std::move(text));
-  return {.path = path,
-          .owner = owner,
-          .bytes = reinterpret_cast<const std::byte*>(owner->data()),
-          .count = owner->size()};
-}
-
-// The tokens of a path, by data.kind. If reads_text is false, text pieces have a size and no bytes.
-absl::StatusOr<std::vector<TokenPiece>> Pieces(const DataSection& data, const std::string& path,
-                                               bool reads_text) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, DataFiles(path));
-  std::vector<TokenPiece> pieces;
-  if (data.kind == "tokens") {
-    for (const std::string& file : files) {
-      // The tokenizer that `longwave.make_tokens` writes beside them may have the size of some.
-      if (file.ends_with(".json")) {
-        return InvalidArgument("data: got ", file, ", wanted files of tokens: a pattern such as '",
-                               std::filesystem::path(file).parent_path().string(), "/*.bin'");
-      }
-      LONGWAVE_ASSIGN_OR_RETURN(TokenPiece piece,
-                                MapTokens(file, data.token_type == "uint32" ? 4 : 2));
-      pieces.push_back(std::move(piece));
-    }
-    return pieces;
-  }
-  std::string text;
-  uint64_t size = 0;
+// Of a folder, the files that are named as files of tokens are.
+absl::StatusOr<std::vector<std::string>> TokenFilesOf(const std::string& path,
+                                                      const std::vector<std::string>& files,
+                                                      std::vector<std::string>* left_out) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return files;
+  std::vector<std::string> tokens;
   for (const std::string& file : files) {
-    if (reads_text) LONGWAVE_RETURN_IF_ERROR(AppendFile(file, &text));
-    if (reads_text) continue;
-    LONGWAVE_ASSIGN_OR_RETURN(const OpenFile open, Open(file, size));
-    size += open.size;
+    if (file.ends_with(".bin")) {
+      tokens.push_back(file);
+    } else {
+      left_out->push_back(absl::StrCat(file, ": not named *.bin"));
+    }
   }
-  pieces.push_back(reads_text ? PieceOf(std::move(text), path)
-                              : TokenPiece{.path = path, .count = size});
+  if (!tokens.empty() || files.empty()) return tokens;
+  return InvalidArgument("data: ", path, " has no *.bin, got ", files.front(),
+                         ", wanted files of tokens; a pattern such as '", path,
+                         "/*' takes those of other names");
+}
+
+absl::StatusOr<std::vector<std::string>> FilesOf(const DataSection& data, const std::string& path,
+                                                 std::vector<std::string>* left_out) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files, DataFiles(path, left_out));
+  if (data.kind == "tokens") return TokenFilesOf(path, files, left_out);
+  return files;
+}
+
+absl::StatusOr<std::vector<TokenPiece>> Pieces(const DataSection& data,
+                                               const std::vector<std::string>& files,
+                                               std::vector<std::string>* left_out) {
+  if (data.kind != "tokens") return ReadText(files, data.kind == "bytes");
+  std::vector<TokenPiece> pieces;
+  for (const std::string& file : files) {
+    LONGWAVE_ASSIGN_OR_RETURN(TokenPiece piece,
+                              MapTokens(file, data.token_type == "uint32" ? 4 : 2));
+    if (piece.count == 0) left_out->push_back(absl::StrCat(file, ": it holds no tokens"));
+    pieces.push_back(std::move(piece));
+  }
   return pieces;
 }
 
@@ -103,35 +82,50 @@ uint64_t CountOf(const std::vector<TokenPiece>& pieces) {
 
 const char* UnitOf(const DataSection& data) { return data.kind == "tokens" ? "tokens" : "bytes"; }
 
-// Number of training tokens. Checks that both parts are long enough. validation: number of tokens
-// in separate validation files.
-absl::StatusOr<uint64_t> TrainCount(uint64_t count, uint64_t validation, const DataSection& data,
-                                    uint32_t context) {
-  const char* const unit = UnitOf(data);
-  if (count == 0) {
-    return InvalidArgument("data: ", data.path, " holds no ", unit, "; wanted ",
-                           data.kind == "tokens" ? unit : "text");
-  }
-  uint64_t train = count;
-  if (data.validation_path.empty()) {
-    if (!(data.validation_share >= 0 && data.validation_share < 1)) {
-      return InvalidArgument("data.validation_share is ", data.validation_share,
-                             "; wanted 0 or more and below 1");
-    }
-    train =
-        static_cast<uint64_t>(std::floor(static_cast<double>(count) * (1 - data.validation_share)));
-    validation = count - train;
-  }
+// Whether each part has a window and the token behind it.
+absl::Status CheckLengths(uint64_t train, uint64_t validation, const DataSection& data,
+                          uint32_t context) {
   const uint64_t wanted = uint64_t{context} + 1;
-  for (const auto& [part, part_count] :
+  for (const auto& [part, count] :
        {std::pair<const char*, uint64_t>{"training", train}, {"validation", validation}}) {
-    if (part_count >= wanted) continue;
-    const bool own = part_count == validation && !data.validation_path.empty();
-    return InvalidArgument("data: ", own ? data.validation_path : data.path, " leaves ", part_count,
-                           " ", unit, " to the ", part, " part; wanted at least ", wanted,
+    if (count >= wanted) continue;
+    const bool own = count == validation && !data.validation_path.empty();
+    return InvalidArgument("data: ", own ? data.validation_path : data.path, " leaves ", count, " ",
+                           UnitOf(data), " to the ", part, " part; wanted at least ", wanted,
                            " (model.context + 1)");
   }
-  return train;
+  return absl::OkStatus();
+}
+
+// The largest of `count` numbers. A loop of a fixed length is one of vector instructions.
+template <typename Number>
+uint32_t Largest(const std::byte* bytes, uint64_t count) {
+  std::array<Number, 2048> numbers;
+  Number largest = 0;
+  while (count > 0) {
+    const uint64_t some = std::min<uint64_t>(count, numbers.size());
+    if (some < numbers.size()) numbers.fill(0);
+    std::memcpy(numbers.data(), bytes, some * sizeof(Number));
+    for (const Number number : numbers) largest = std::max(largest, number);
+    bytes += some * sizeof(Number);
+    count -= some;
+  }
+  return largest;
+}
+
+uint32_t TokenAt(const TokenPiece& piece, uint64_t index) {
+  uint32_t token = 0;
+  std::memcpy(&token, piece.bytes + index * piece.width, piece.width);
+  return token;
+}
+
+// The first line with more than spaces, for people.
+std::string BeginningOf(std::string_view text) {
+  constexpr size_t kShownBytes = 60;
+  text = text.substr(0, 4096);
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  text = text.substr(0, text.find_first_of("\r\n"));
+  return Utf8Prefix(Printable(text), kShownBytes);
 }
 
 Batch EmptyBatch(uint32_t rows, uint32_t length) {
@@ -156,39 +150,109 @@ Corpus::Corpus(std::vector<TokenPiece> pieces, uint64_t train_count, uint32_t co
   }
 }
 
-absl::StatusOr<Corpus> Corpus::FromPieces(std::vector<TokenPiece> train,
-                                          std::vector<TokenPiece> validation,
-                                          const DataSection& data, const ModelSection& model) {
-  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t train_count,
-                            TrainCount(CountOf(train), CountOf(validation), data, model.context));
-  for (TokenPiece& piece : validation) train.push_back(std::move(piece));
-  return Corpus(std::move(train), train_count, model.context, model.vocabulary);
+absl::StatusOr<Corpus> Corpus::FromParts(Parts parts, const DataSection& data,
+                                         const ModelSection& model) {
+  const uint64_t count = CountOf(parts.train);
+  if (count == 0) {
+    return InvalidArgument("data: ", data.path, " holds no ", UnitOf(data), "; wanted ",
+                           data.kind == "text" ? "text" : UnitOf(data));
+  }
+  if (!parts.is_apart && !(data.validation_share >= 0 && data.validation_share < 1)) {
+    return InvalidArgument("data.validation_share is ", data.validation_share,
+                           "; wanted 0 or more and below 1");
+  }
+  uint64_t train_count = count;
+  if (!parts.is_apart) {
+    train_count =
+        static_cast<uint64_t>(std::floor(static_cast<double>(count) * (1 - data.validation_share)));
+  }
+  std::vector<TokenPiece> pieces = parts.train;
+  pieces.insert(pieces.end(), parts.validation.begin(), parts.validation.end());
+  const uint64_t held_out = CountOf(pieces) - train_count;
+  train_count = RemoveHeldOut(&pieces, train_count, parts.is_apart, &parts.left_out);
+  LONGWAVE_RETURN_IF_ERROR(CheckLengths(train_count, held_out, data, model.context));
+  Corpus corpus(std::move(pieces), train_count, model.context, model.vocabulary);
+  LONGWAVE_RETURN_IF_ERROR(corpus.LookThrough(data, parts));
+  return corpus;
 }
 
 absl::StatusOr<Corpus> Corpus::Load(const DataSection& data, const ModelSection& model) {
-  LONGWAVE_ASSIGN_OR_RETURN(std::vector<TokenPiece> train, Pieces(data, data.path, true));
-  std::vector<TokenPiece> validation;
-  if (!data.validation_path.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(validation, Pieces(data, data.validation_path, true));
+  Parts parts;
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                            FilesOf(data, data.path, &parts.left_out));
+  std::vector<std::string> held_out;
+  if (data.validation_path.empty()) {
+    held_out = TakeHeldOut(&files, &parts.left_out);
+  } else {
+    LONGWAVE_ASSIGN_OR_RETURN(held_out, FilesOf(data, data.validation_path, &parts.left_out));
   }
-  return FromPieces(std::move(train), std::move(validation), data, model);
-}
-
-absl::Status CheckCorpus(const DataSection& data, const ModelSection& model) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<TokenPiece> train, Pieces(data, data.path, false));
-  std::vector<TokenPiece> validation;
-  if (!data.validation_path.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(validation, Pieces(data, data.validation_path, false));
-  }
-  return TrainCount(CountOf(train), CountOf(validation), data, model.context).status();
+  parts.is_apart = !held_out.empty() || !data.validation_path.empty();
+  LONGWAVE_ASSIGN_OR_RETURN(parts.train, Pieces(data, files, &parts.left_out));
+  LONGWAVE_ASSIGN_OR_RETURN(parts.validation, Pieces(data, held_out, &parts.left_out));
+  return FromParts(std::move(parts), data, model);
 }
 
 absl::StatusOr<Corpus> Corpus::FromText(std::string text, double validation_share, uint32_t context,
                                         const std::string& source) {
-  std::vector<TokenPiece> pieces = {PieceOf(std::move(text), source)};
-  return FromPieces(std::move(pieces), {},
-                    {.kind = "text", .path = source, .validation_share = validation_share},
-                    {.context = context});
+  Parts parts{.train = {PieceOf(std::move(text), source)}};
+  return FromParts(std::move(parts),
+                   {.kind = "text", .path = source, .validation_share = validation_share},
+                   {.context = context});
+}
+
+absl::Status Corpus::OutOfVocabulary(const TokenPiece& piece, uint64_t index,
+                                     uint32_t token) const {
+  return InvalidArgument("data: ", piece.path, ": token ", index, " is ", token,
+                         ", wanted one below model.vocabulary (", vocabulary_, ")");
+}
+
+absl::Status Corpus::LookThrough(const DataSection& data, const Parts& parts) {
+  constexpr uint64_t kBlockTokens = uint64_t{1} << 19;  // in a cache for both of their readers
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
+                                                                             &XXH3_freeState);
+  LONGWAVE_CHECK(hash != nullptr && XXH3_64bits_reset(hash.get()) == XXH_OK);
+  uint32_t largest = 0;
+  for (const TokenPiece& piece : pieces_) {
+    for (uint64_t begin = 0; begin < piece.count; begin += kBlockTokens) {
+      const uint64_t count = std::min(kBlockTokens, piece.count - begin);
+      const std::byte* const block = piece.bytes + begin * piece.width;
+      LONGWAVE_CHECK(XXH3_64bits_update(hash.get(), block, count * piece.width) == XXH_OK);
+      if (piece.width == 1) continue;  // every vocabulary has all bytes
+      const uint32_t here =
+          piece.width == 2 ? Largest<uint16_t>(block, count) : Largest<uint32_t>(block, count);
+      for (uint64_t i = begin; here >= vocabulary_ && i < begin + count; ++i) {
+        const uint32_t token = TokenAt(piece, i);
+        if (token >= vocabulary_) return OutOfVocabulary(piece, i, token);
+      }
+      largest = std::max(largest, here);
+    }
+    if (piece.width > 1) ReadAtRandom(piece);
+  }
+  report_.hash = XXH3_64bits_digest(hash.get());
+  const auto amount = [&](uint64_t count) {
+    return data.kind == "tokens" ? absl::StrCat(count, " tokens")
+                                 : FormatBytes(static_cast<double>(count));
+  };
+  const auto files = [](const std::vector<TokenPiece>& of) {
+    return absl::StrCat(of.size(), of.size() == 1 ? " file" : " files");
+  };
+  const std::string beginning = data.kind == "text"
+                                    ? absl::StrCat(", begins ", BeginningOf(pieces_.front().text()))
+                                : data.kind == "tokens" ? absl::StrCat(", the largest ", largest)
+                                                        : "";
+  report_.lines = {absl::StrCat("data      ", data.kind, ", ", files(parts.train), ", ",
+                                amount(train_count_), " to train on", beginning),
+                   absl::StrCat("held out  ", amount(count_ - train_count_),
+                                parts.is_apart ? absl::StrCat(" of ", files(parts.validation), ", ",
+                                                              parts.validation.front().path)
+                                               : " at the end")};
+  for (size_t i = 0; i < std::min(parts.left_out.size(), kLeftOutShown); ++i)
+    report_.lines.push_back(absl::StrCat("left out  ", parts.left_out[i]));
+  if (parts.left_out.size() > kLeftOutShown) {
+    report_.lines.push_back(
+        absl::StrCat("left out  ", parts.left_out.size() - kLeftOutShown, " more"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int64_t>> Corpus::Tokens(uint64_t begin, uint64_t count) const {
@@ -201,12 +265,8 @@ absl::StatusOr<std::vector<int64_t>> Corpus::Tokens(uint64_t begin, uint64_t cou
     const uint64_t first = begin + tokens.size() - piece->begin;
     const uint64_t end = std::min(piece->count, first + count - tokens.size());
     for (uint64_t i = first; i < end; ++i) {
-      uint32_t token = 0;
-      std::memcpy(&token, piece->bytes + i * piece->width, piece->width);
-      if (token >= vocabulary_) {
-        return InvalidArgument("data: ", piece->path, ": token ", i, " is ", token,
-                               ", wanted one below model.vocabulary (", vocabulary_, ")");
-      }
+      const uint32_t token = TokenAt(*piece, i);
+      if (token >= vocabulary_) return OutOfVocabulary(*piece, i, token);
       tokens.push_back(token);
     }
   }

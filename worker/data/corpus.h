@@ -1,9 +1,7 @@
 #ifndef LONGWAVE_WORKER_DATA_CORPUS_H_
 #define LONGWAVE_WORKER_DATA_CORPUS_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,32 +9,26 @@
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "worker/data/batch.h"
+#include "worker/data/token_piece.h"
 
 namespace longwave {
 
-// Limit for text, which is loaded into memory whole.
-inline constexpr uint64_t kCorpusBytesMax = uint64_t{1} << 30;
-
-// Contiguous tokens in memory: little-endian numbers of `width` bytes.
-struct TokenPiece {
-  std::string path;                   // for errors
-  std::shared_ptr<const void> owner;  // of the bytes
-  const std::byte* bytes = nullptr;
-  uint64_t count = 0;
-  uint32_t width = 1;
-  uint64_t begin = 0;  // the first token's index in the corpus
+// The description of data for a person, before they are trained on.
+struct DataReport {
+  std::vector<std::string> lines;  // files, amounts, the beginning; held out; left out
+  uint64_t hash = 0;               // of all tokens in order
 };
 
 // A worker's data: tokens end to end, in windows of model.context. The first part is for training,
 // the rest for validation. Batches depend on the arguments alone, so a worker's step has the same
-// batch wherever and whenever it runs. InvalidArgument of a batch: a token is not below
-// model.vocabulary; the message says where.
+// batch wherever and whenever it runs.
 class Corpus final {
  public:
-  // Loads text, whose bytes are the tokens, or maps files of tokens (token_files.h), by data.kind.
-  // NotFound: no files. InvalidArgument: another kind of data, or too little in one part.
-  // ResourceExhausted: more than kCorpusBytesMax to load. PermissionDenied, DataLoss: an unreadable
-  // file.
+  // Loads text or other bytes, which are the tokens (text_files.h), or maps files of tokens
+  // (token_files.h), by data.kind, and looks at all of them once. NotFound: no files.
+  // InvalidArgument: another form of data, too little in one part, or a token that is not below
+  // model.vocabulary; the message says where. ResourceExhausted: more than kCorpusBytesMax to load.
+  // PermissionDenied, DataLoss: an unreadable file.
   static absl::StatusOr<Corpus> Load(const DataSection& data, const ModelSection& model);
 
   // Makes a corpus of `text`; errors name it `source`.
@@ -52,25 +44,34 @@ class Corpus final {
   std::string Size() const;
 
   uint64_t train_count() const { return train_count_; }
-  // Tokens `begin` to `begin` + `count` − 1 over both parts.
+  const DataReport& report() const { return report_; }
+  // Tokens `begin` to `begin` + `count` − 1 over both parts. InvalidArgument: a file has changed
+  // since it was mapped.
   absl::StatusOr<std::vector<int64_t>> Tokens(uint64_t begin, uint64_t count) const;
 
  private:
+  // The files of a corpus as they are read.
+  struct Parts {
+    std::vector<TokenPiece> train, validation;
+    bool is_apart = false;  // the validation part has files of its own
+    std::vector<std::string> left_out;
+  };
+
   Corpus(std::vector<TokenPiece> pieces, uint64_t train_count, uint32_t context,
          uint32_t vocabulary);
-  static absl::StatusOr<Corpus> FromPieces(std::vector<TokenPiece> train,
-                                           std::vector<TokenPiece> validation,
-                                           const DataSection& data, const ModelSection& model);
+  static absl::StatusOr<Corpus> FromParts(Parts parts, const DataSection& data,
+                                          const ModelSection& model);
+  absl::Status OutOfVocabulary(const TokenPiece& piece, uint64_t index, uint32_t token) const;
+  // The pass over all tokens: checks them, and adds hash and lines to the report.
+  absl::Status LookThrough(const DataSection& data, const Parts& parts);
   absl::Status AppendWindow(uint64_t start, Batch* batch) const;
 
   std::vector<TokenPiece> pieces_;
   uint64_t count_ = 0;
   uint64_t train_count_;
   uint32_t context_, vocabulary_;
+  DataReport report_;
 };
-
-// Predicts the result of Corpus::Load from names, sizes and permissions, without reading text.
-absl::Status CheckCorpus(const DataSection& data, const ModelSection& model);
 
 }  // namespace longwave
 

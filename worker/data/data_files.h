@@ -14,9 +14,20 @@ namespace longwave {
 inline constexpr char kCompilerHeaders[] = "compiler-headers";
 
 // The files that a configured path denotes, ordered by path: a file; a folder, with all regular
-// files below it; a shell pattern with *, ? or [; or kCompilerHeaders, the newest folder under
-// /usr/include/c++. NotFound: no match. InvalidArgument: an empty path, a device, a pipe.
-absl::StatusOr<std::vector<std::string>> DataFiles(const std::string& path);
+// files below it whose names and folders are not hidden; a shell pattern with *, ? or [; or
+// kCompilerHeaders, the newest folder under /usr/include/c++.
+//   left_out  gets "PATH: why" for each entry of a folder that is not read; null: nobody is told
+// NotFound: no match, with a hint at what the path may have meant. InvalidArgument: an empty path,
+// a device, a pipe.
+absl::StatusOr<std::vector<std::string>> DataFiles(const std::string& path,
+                                                   std::vector<std::string>* left_out = nullptr);
+
+// Of several files, which are all named by their part of a data set, those to validate with: the
+// last of the words train, val, valid, validation and test in a path is the part's. They are
+// removed from `files`, and those to test with, too. Empty, and `files` as they were: some file has
+// no such name, or no file is of one of the first two parts.
+std::vector<std::string> TakeHeldOut(std::vector<std::string>* files,
+                                     std::vector<std::string>* left_out);
 
 // NotFound, PermissionDenied or DataLoss, with the file's name.
 absl::Status FileError(const std::string& path, const std::error_code& error);

@@ -1,5 +1,6 @@
 #include "worker/trainer/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "common/wire/buffer.h"
 #include "worker/models/adamw.h"
 #include "worker/trainer/optimizer_blobs.h"
 #include "worker/weights/write_model.h"
@@ -16,6 +18,9 @@ namespace {
 
 // Limit of the wait for a final report that says why this worker ends.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
+
+// The last blob of a checkpoint; checkpoints of older versions have none.
+constexpr char kDataHashBlob[] = "data-hash";
 
 MemberParts WithLoop(MemberParts parts, TrainingLoop* loop) {
   parts.loop = loop;
@@ -186,10 +191,22 @@ absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
 }
 
 absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) {
-  return SaveOptimizer(*parts_.optimizer, ops_, exec_, blobs);
+  LONGWAVE_RETURN_IF_ERROR(SaveOptimizer(*parts_.optimizer, ops_, exec_, blobs));
+  const auto hash = std::as_bytes(std::span(&parts_.data->report().hash, 1));
+  blobs->push_back({.name = kDataHashBlob, .bytes = Buffer({hash.begin(), hash.end()})});
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Load(std::span<const NamedBlob> blobs) {
+  if (!blobs.empty() && blobs.back().name == kDataHashBlob) {
+    const auto hash = std::as_bytes(std::span(&parts_.data->report().hash, 1));
+    if (!std::ranges::equal(blobs.back().bytes.bytes(), hash)) {
+      Log(LogLevel::kWarning,
+          "the data are not those that this worker trained on before; it goes on with the new "
+          "ones");
+    }
+    blobs = blobs.first(blobs.size() - 1);
+  }
   return LoadOptimizer(blobs, ops_, exec_, parts_.optimizer);
 }
 

@@ -1,6 +1,7 @@
 #include "worker/weights/gpt2_config.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -53,6 +54,20 @@ constexpr Size kSizes[] = {{"vocab_size", "vocabulary", &ModelSection::vocabular
                            {"n_head", "heads", &ModelSection::heads},
                            {"n_positions", "context", &ModelSection::context}};
 
+// Whether a config.json describes what our models compute.
+absl::Status CheckComputes(const std::string& path, const nlohmann::json& config) {
+  const nlohmann::json wanted = OfAll();
+  const auto check = [&](const char* name, const nlohmann::json& if_absent) {
+    const nlohmann::json got = config.value(name, if_absent);
+    if (got == wanted[name]) return absl::OkStatus();
+    return InvalidArgument(path, ": ", name, ": got ", got.dump(), ", wanted ",
+                           wanted[name].dump());
+  };
+  for (const char* name : kComputes) LONGWAVE_RETURN_IF_ERROR(check(name, nlohmann::json()));
+  for (const char* name : kMayComputeOtherwise) LONGWAVE_RETURN_IF_ERROR(check(name, wanted[name]));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Gpt2Config(const ModelSection& model) {
@@ -73,14 +88,7 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder) {
   const nlohmann::json config = ParseShallowJson(file);
   const auto unfit = [&](const std::string& why) { return InvalidArgument(path, ": ", why); };
   if (!config.is_object()) return unfit("it is no JSON object");
-  const nlohmann::json wanted = OfAll();
-  const auto check = [&](const char* name, const nlohmann::json& if_absent) {
-    const nlohmann::json got = config.value(name, if_absent);
-    if (got == wanted[name]) return absl::OkStatus();
-    return unfit(absl::StrCat(name, ": got ", got.dump(), ", wanted ", wanted[name].dump()));
-  };
-  for (const char* name : kComputes) LONGWAVE_RETURN_IF_ERROR(check(name, nlohmann::json()));
-  for (const char* name : kMayComputeOtherwise) LONGWAVE_RETURN_IF_ERROR(check(name, wanted[name]));
+  LONGWAVE_RETURN_IF_ERROR(CheckComputes(path, config));
   std::string model = "kind: gpt";
   for (const Size& size : kSizes) {
     const nlohmann::json got = config.value(size.name, nlohmann::json());
@@ -92,6 +100,28 @@ absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig run,
                             ParseConfig(absl::StrCat("model: {", model, "}"), path));
   return run.model;
+}
+
+absl::Status CheckGpt2Config(const std::string& weights, const ModelSection& model,
+                             std::string* warning) {
+  std::filesystem::path path(weights);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    if (!path.filename().string().starts_with("model.safetensors")) return absl::OkStatus();
+    path = path.parent_path();
+  }
+  path /= "config.json";
+  std::ifstream file(path);
+  const nlohmann::json config = ParseShallowJson(file);
+  if (!config.is_object()) return absl::OkStatus();
+  const nlohmann::json heads = config.value("n_head", nlohmann::json());
+  if (!heads.is_null() && heads != model.heads) {
+    return InvalidArgument(path.string(), ": n_head: got ", heads.dump(), ", wanted model.heads, ",
+                           model.heads);
+  }
+  if (const absl::Status same = CheckComputes(path.string(), config); !same.ok())
+    *warning = absl::StrCat(same.message(), "; the weights are begun with all the same");
+  return absl::OkStatus();
 }
 
 }  // namespace longwave

@@ -17,6 +17,13 @@ std::string Gpt2Config(const ModelSection& model);
 // our kind; the message says why.
 absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder);
 
+// Whether weights are those of `model` by the config.json beside them, where they have one:
+// InvalidArgument if they are of another number of heads, which no tensor's shape shows. Another
+// function than ours is a `warning`, since its weights may be begun with.
+//   weights  as for StoredWeights::Open
+absl::Status CheckGpt2Config(const std::string& weights, const ModelSection& model,
+                             std::string* warning);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_WORKER_WEIGHTS_GPT2_CONFIG_H_

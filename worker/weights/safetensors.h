@@ -23,8 +23,8 @@ absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
                               const Layout& layout, const float* theta,
                               const std::map<std::string, std::string>& metadata);
 
-// Reads a model's weights from such a file into a flat array in the layout's order. File errors as
-// NotFound. InvalidArgument: another format or another model; the message names the tensor.
+// Reads a model's weights from such files into a flat array in the layout's order: StoredWeights
+// has the forms, and the errors.
 absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Manifest& manifest,
                                                const Layout& layout);
 

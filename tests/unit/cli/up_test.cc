@@ -34,36 +34,52 @@ class ResolveConfigTest : public testing::Test {
   const TestFolder temporary_;
   const std::string folder_ = temporary_.path();
   UpOptions options_;
+  DataReport data_;
 };
 
 TEST_F(ResolveConfigTest, PutsTheCommandLineOverTheFile) {
-  std::ofstream(folder_ + "/a text: #1") << std::string(20'000, 'x');
+  std::ofstream(folder_ + "/a text: #1") << "xxx\n" << std::string(19'996, 'x');
   options_.overrides = {"run.workers=3"};
   options_.name = "mine";
   options_.data = folder_ + "/./a text: #1";
-  const auto config = ResolveConfig(options_);
+  const auto config = ResolveConfig(options_, &data_);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->run.steps, 100u);
   EXPECT_EQ(config->run.workers, 3u);
   EXPECT_EQ(config->run.name, "mine");
   EXPECT_EQ(config->data.path, folder_ + "/a text: #1");
+  EXPECT_THAT(data_.lines,
+              ::testing::ElementsAre("data      text, 1 file, 18.0 kB to train on, begins xxx",
+                                     "held out  2.0 kB at the end"));
   // The child processes read the resolved path.
   EXPECT_EQ(ParseConfig(FormatConfig(*config), "config.yaml")->data.path, config->data.path);
 }
 
+TEST_F(ResolveConfigTest, TestsKeysAgainstTheDataOfTheCommandLine) {
+  options_.data = folder_ + "/tokens.bin";
+  std::ofstream(*options_.data) << std::string(20'000, '\7');
+  options_.overrides = {"data.kind=tokens", "model.vocabulary=16384"};
+  const auto config = ResolveConfig(options_, &data_);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->data.path, *options_.data);
+  options_.data = "compiler-headers";
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
+              HasSubstr("data.path: got compiler-headers, which are text"));
+}
+
 TEST_F(ResolveConfigTest, RefusesDataThatIsNotThere) {
   options_.data = "/no/such/text";
-  EXPECT_EQ(ResolveConfig(options_).status().message(),
+  EXPECT_EQ(ResolveConfig(options_, &data_).status().message(),
             "data: /no/such/text does not exist; wanted a file, a folder or compiler-headers");
   options_.data = "";
-  EXPECT_EQ(ResolveConfig(options_).status().message(),
+  EXPECT_EQ(ResolveConfig(options_, &data_).status().message(),
             "--data: got an empty path, wanted a file, a folder or compiler-headers");
 }
 
 TEST_F(ResolveConfigTest, RefusesDataThatIsTooShort) {
   options_.data = folder_ + "/text";
   std::ofstream(*options_.data) << "short";
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr(*options_.data + " leaves 4 bytes to the training part"));
 }
 
@@ -72,54 +88,59 @@ TEST_F(ResolveConfigTest, RefusesMoreShardsThanTheModelHasTiles) {
   std::ofstream(*options_.data) << std::string(20'000, 'x');
   options_.overrides = {"run.shards=64", "model.d_model=32", "model.layers=1", "model.heads=2",
                         "model.context=32"};
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("64"));
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()), HasSubstr("64"));
 }
 
 TEST_F(ResolveConfigTest, LeavesModelAndDataToTheWorkersOfACommand) {
   options_.worker_command = "python train.py";
-  auto config = ResolveConfig(options_);
+  auto config = ResolveConfig(options_, &data_);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model.kind, "external");
   EXPECT_EQ(config->run.start, "member");
   EXPECT_EQ(config->run.steps, 100u);
   options_.config_file = "";
   options_.overrides = {"run.start=seed"};
-  config = ResolveConfig(options_);
+  config = ResolveConfig(options_, &data_);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->run.start, "seed");
   options_.data = folder_;
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("--data: got one beside --worker-command"));
+  options_.data.reset();
+  options_.start_from = folder_;
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
+              HasSubstr("--start-from: got one beside --worker-command"));
 }
 
 TEST_F(ResolveConfigTest, RefusesARunWithoutStateThatBeginsWithAMembersWeights) {
   options_.worker_command = "python train.py";
   options_.no_state = true;
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("--no-state: got one with run.start: member"));
   options_.overrides = {"run.start=seed"};
-  EXPECT_TRUE(ResolveConfig(options_).ok());
+  EXPECT_TRUE(ResolveConfig(options_, &data_).ok());
 }
 
 TEST_F(ResolveConfigTest, RefusesAPathThatNoConfigurationCanHave) {
   options_.data = folder_ + "/caf\xe9";
   std::ofstream(*options_.data) << std::string(20'000, 'x');
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("wanted one of UTF-8 text without control characters"));
 }
 
 TEST_F(ResolveConfigTest, WantsACommandForAModelThatIsTheWorkers) {
   options_.overrides = {"model.kind=external"};
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("model.kind: got external"));
   options_.config_file = "";
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
               HasSubstr("got no configuration"));
 }
 
 TEST_F(ResolveConfigTest, NamesTheSettingThatIsWrong) {
   options_.overrides = {"run.wrokers=3"};
-  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("run.wrokers"));
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
+              HasSubstr("run.wrokers"));
 }
 
 class RunFolderCreate : public ResolveConfigTest {

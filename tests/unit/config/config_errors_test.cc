@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
          "configs/x.yaml:2: model.kind: got resnet, wanted one of gpt, external: "
          "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
     Case{"RemovedChoiceByOverride", "{}", {"data.kind=images"},
-         "--set data.kind=images: data.kind: got images, wanted one of text, tokens: "
+         "--set data.kind=images: data.kind: got images, wanted one of text, bytes, tokens: "
          "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
     Case{"RemovedKey", "model:\n  kind: gpt\n  patch: 4\n", {},
          "configs/x.yaml:3: model.patch is no key any more: "

@@ -66,7 +66,7 @@ TEST(Corpus, ReadsOneFileAsItIs) {
   const std::string bytes("\0\xff\r\n text", 9);
   folder.Write("file", bytes);
   const auto corpus = Corpus::Load(
-      {.kind = "text", .path = folder.path() + "/file", .validation_share = 0.25}, {.context = 1});
+      {.kind = "bytes", .path = folder.path() + "/file", .validation_share = 0.25}, {.context = 1});
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   EXPECT_EQ(TextOf(*corpus, 0, bytes.size()), bytes);
 }
@@ -129,24 +129,65 @@ TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
               ::testing::ElementsAre(folder.path() + "/a/text", folder.path() + "/link"));
 }
 
+TEST(Corpus, LeavesOutWhatAFolderHasBesideFilesAndSaysSo) {
+  TextFolder folder;
+  folder.Write("text", "text");
+  folder.Write(".DS_Store", "x");
+  folder.Write(".git/objects/pack", "x");
+  fs::create_directory(folder.path() + "/other");
+  fs::create_directory_symlink("other", folder.path() + "/linked");
+  fs::create_symlink("/nowhere/at/all", folder.path() + "/gone");
+  std::vector<std::string> left_out;
+  EXPECT_THAT(*DataFiles(folder.path(), &left_out),
+              ::testing::ElementsAre(folder.path() + "/text"));
+  EXPECT_THAT(left_out,
+              ::testing::UnorderedElementsAre(folder.path() + "/.DS_Store: a hidden name",
+                                              folder.path() + "/.git: a hidden name",
+                                              folder.path() + "/linked: a link to a folder",
+                                              folder.path() + "/gone: a link to no file"));
+}
+
+TEST(Corpus, SaysWhatAPathThatIsMissingMayMean) {
+  TextFolder folder;
+  folder.Write("corpus.bin", "x");
+  for (const auto& [path, hint] : std::vector<std::pair<std::string, std::string>>{
+           {"-", "standard input has no size"},
+           {"~/books", "a shell replaces ~ only"},
+           {"https://example.org/a.txt", "as by curl -LO"},
+           {"s3://bucket/a.txt", "as by rclone copy"},
+           {folder.path() + "/corpus", "; there is " + folder.path() + "/corpus.bin"},
+           {"roneneldan/TinyStories", "hf download roneneldan/TinyStories --repo-type dataset"}}) {
+    EXPECT_THAT(std::string(DataFiles(path).status().message()),
+                ::testing::AllOf(HasSubstr(path + " does not exist"), HasSubstr(hint)));
+  }
+}
+
+TEST(Corpus, ReportsWhatItReads) {
+  TextFolder folder;
+  folder.Write("a.txt", "\xef\xbb\xbf \n  Once upon a time\r\n" + Alphabet(1000));
+  folder.Write("b.txt", Alphabet(100));
+  const DataSection data{.kind = "text", .path = folder.path(), .validation_share = 0.1};
+  const auto corpus = Corpus::Load(data, {.context = 8});
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_THAT(
+      corpus->report().lines,
+      ::testing::ElementsAre("data      text, 2 files, 1.0 kB to train on, begins Once upon a time",
+                             "held out  113 B at the end"));
+  EXPECT_EQ(TextOf(*corpus, 0, 8), " \n  Once") << "without the byte order mark";
+  const uint64_t hash = corpus->report().hash;
+  folder.Write("b.txt", Alphabet(99) + "!");
+  EXPECT_NE(Corpus::Load(data, {.context = 8})->report().hash, hash);
+  folder.Write("b.txt", Alphabet(100));
+  fs::rename(folder.path() + "/b.txt", folder.path() + "/c.txt");
+  EXPECT_EQ(Corpus::Load(data, {.context = 8})->report().hash, hash) << "of the content alone";
+}
+
 TEST(Corpus, ReadsAMountedConfigMapOnce) {
   TextFolder folder;
   folder.Write("..2026_11_21/text", "text");
   fs::create_directory_symlink("..2026_11_21", folder.path() + "/..data");
   fs::create_symlink("..data/text", folder.path() + "/text");
   EXPECT_THAT(*DataFiles(folder.path()), ::testing::ElementsAre(folder.path() + "/text"));
-}
-
-TEST(CheckCorpus, AgreesWithLoad) {
-  TextFolder folder;
-  folder.Write("a", Alphabet(60));
-  folder.Write("b", Alphabet(40));
-  for (const auto& [path, context] :
-       {std::pair<std::string, uint32_t>{folder.path(), 9}, {folder.path(), 10}, {"/none", 1}}) {
-    const DataSection data{.kind = "text", .path = path, .validation_share = 0.1};
-    EXPECT_EQ(CheckCorpus(data, {.context = context}),
-              Corpus::Load(data, {.context = context}).status());
-  }
 }
 
 TEST(Corpus, RefusesAFolderWithoutBytes) {

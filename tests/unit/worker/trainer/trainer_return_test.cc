@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -467,7 +468,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
       EXPECT_EQ(kept.tokens, 10u * 12);
       EXPECT_TRUE(kept.pushes.empty());
       EXPECT_EQ(kept.momentum, life.momentum);
-      ASSERT_EQ(kept.blobs.size(), 3u);
+      ASSERT_EQ(kept.blobs.size(), 4u);
       EXPECT_EQ(kept.blobs[0].name, "adamw.m");
       // β₁ᵗ, β₂ᵗ: of all ten steps.
       std::array<double, 2> powers;
@@ -533,6 +534,29 @@ TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
   EXPECT_EQ(back.end.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(back.end.message()), HasSubstr("got the optimizer's adamw.m of "));
   EXPECT_THAT(std::string(back.end.message()), HasSubstr("muon.momentum of "));
+}
+
+// An older version's checkpoint has no blob of the data.
+TEST_F(TrainerCrashTest, OtherDataThanBeforeAreTold) {
+  const auto log_of_return = [&](const std::function<void(Checkpoint&)>& change) {
+    disk_ = SimFileSystem(1);
+    KeepRounds(0);
+    CrashIn(2, true);
+    ChangeLast(change);
+    Life back;
+    testing::internal::CaptureStderr();
+    LiveToTheEnd(back, true);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(log_of_return([](Checkpoint& last) {
+                EXPECT_EQ(last.blobs.back().name, "data-hash");
+                last.blobs.back().bytes = Buffer(std::vector<std::byte>(8));
+              }),
+              HasSubstr("warning the data are not those that this worker trained on before"));
+  EXPECT_EQ(log_of_return([](Checkpoint&) {}).find("trained on before"), std::string::npos);
+  EXPECT_EQ(
+      log_of_return([](Checkpoint& last) { last.blobs.pop_back(); }).find("trained on before"),
+      std::string::npos);
 }
 
 TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {

@@ -51,7 +51,7 @@ TEST_F(WeightsFileTest, RefusesAnotherModelsByTensorAndOneThatHasMore) {
   EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(other.message()), HasSubstr("tensor weight: got "));
   EXPECT_THAT(std::string(Refusal({{{"bias", {3}}}}).message()),
-              HasSubstr("got 2 tensors, wanted the 1 of the model"));
+              HasSubstr("got tensor weight, wanted those of the model alone"));
 }
 
 // 2^64 - 8 - size is the beginning of the file itself.
