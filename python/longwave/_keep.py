@@ -35,8 +35,9 @@ def save_states(keep: Mapping[str, Keeps]) -> List[Tuple[str, memoryview]]:
 
 def _save(name: str, state: Any) -> memoryview:
     state = _mapped(state, _plain)
-    # Loading depends on the types alone, not on the tensors' values.
-    outline = _pickled(_mapped(state, lambda value: torch.empty(0) if type(value) is torch.Tensor else value))
+    # Loading depends on the types alone, so that one tensor stands for all.
+    tensor = torch.empty(0)
+    outline = _pickled(_mapped(state, lambda value: tensor if type(value) is torch.Tensor else value))
     outline.seek(0)
     try:
         torch.load(outline, map_location="cpu", weights_only=True)

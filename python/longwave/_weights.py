@@ -51,7 +51,7 @@ class CopyWatch:
                 if _is_copy(value, now):
                     self._left = 0
                     warn(
-                        f"optimizer: {type(optimizer).__name__} has weights of its own in its state ({name!r}), which no "
+                        f"optimizer: {type(self._optimizers[0]).__name__} has weights of its own in its state ({name!r}), which no "
                         "sync moves. They pull the parameters back from what is merged, and the run may learn less than "
                         "one worker alone. Wanted an optimizer without them, as AdamW, Muon or SGD",
                         "own weights",

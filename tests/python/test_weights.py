@@ -72,7 +72,7 @@ class Weights(SyncCase):
     def test_an_optimizer_with_weights_of_its_own_is_named(self):
         for make, name, state in (
             (lambda p: ScheduleFree(p, lr=0.1), "ScheduleFree", "z"),
-            (lambda p: Lookahead(torch.optim.SGD(p, lr=0.1), every=6), "SGD", "slow"),
+            (lambda p: Lookahead(torch.optim.SGD(p, lr=0.1), every=6), "Lookahead", "slow"),
             (lambda p: torch.optim.ASGD(p, lr=0.1), "ASGD", "ax"),
         ):
             with self.subTest(name):
