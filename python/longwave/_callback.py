@@ -6,7 +6,7 @@ from typing import Any, Optional, Type
 
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import IterableDataset
 
 from longwave._warning import warn
 from longwave.sync import Sync
@@ -63,19 +63,21 @@ def check_length(sync: Sync, steps: float, knob: str) -> None:
 
 def draw_apart(loader: Any, sync: Sync) -> None:
     """Gives the loader's sampler a seed of the worker's own: by default all workers draw the same rows. Warns of a sampler
-    without one. All ranks of a node have the same seed, and divide its rows."""
+    that takes none. All ranks of a node have the same seed, and divide its rows."""
     sampler = _sampler(loader)
     own = SEED_STRIDE * sync.worker
+    if isinstance(getattr(loader, "dataset", None), IterableDataset):
+        return
     if hasattr(sampler, "initial_seed"):  # Accelerate's
         sampler.initial_seed += own
-    elif isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)) and sampler.generator is None:
+    elif hasattr(sampler, "generator") and sampler.generator is None:
         sampler.generator = torch.Generator().manual_seed((torch.initial_seed() + own) % 2**63)
     elif getattr(sampler, "shuffle", False) and hasattr(sampler, "seed"):  # DistributedSampler
         sampler.seed += own
-    elif isinstance(sampler, SequentialSampler) or getattr(sampler, "generator", None) is not None:
+    else:
         warn(
-            f"data: got a {type(sampler).__name__} that all workers may have alike, and then they draw the same rows: "
-            "wanted shuffle=True without a generator, or rows or a seed by sync.worker (or $LONGWAVE_NAME)",
+            f"data: got a {type(sampler).__name__}, which draws the same rows at all workers unless the script makes it "
+            "differ: wanted shuffle=True without a generator, or rows or a seed by $LONGWAVE_NAME",
             "same rows",
             sync._member,
         )

@@ -16,8 +16,8 @@ def check_owned(
         return
     if not hasattr(optimizer, "param_groups") or (hook and not hasattr(optimizer, "_optimizer_step_post_hooks")):
         raise TypeError(
-            f"optimizer: got a {type(optimizer).__name__}, wanted a torch.optim.Optimizer, and of one that is wrapped the "
-            "inner one, which takes the steps (longwave.accelerate.join finds Accelerate's)"
+            f"optimizer: got a {type(optimizer).__name__}, wanted a torch.optim.Optimizer: of several the one that steps "
+            "last, and of one that is wrapped the inner one, which takes the steps (longwave.accelerate.join finds Accelerate's)"
         )
     owned = {id(parameter) for parameter in _parameters(optimizer)}
     if not any(id(parameter) in owned for parameter in trained.values()):

@@ -106,6 +106,7 @@ class Callbacks(SyncCase):
             (data.DistributedSampler(rows, num_replicas=2, rank=0), False),
             (data.RandomSampler(rows, generator=own), True),
             (data.SequentialSampler(rows), True),
+            ([3, 1, 2], True),
         ):
             with self.subTest(type(sampler).__name__):
                 self.assertEqual(self.warns_of(sampler), wanted)

@@ -148,8 +148,9 @@ class OddLoops(SyncCase):
 
         model = perceptron()
         inner = torch.optim.SGD(model.parameters(), lr=0.1)
-        for optimizer, name in ((Wrapped(inner), "Wrapped"), ([inner], "list"), ("sgd", "str")):
-            with self.assertRaisesRegex(TypeError, f"optimizer: got a {name}, wanted a torch.optim.Optimizer"):
+        scaler = torch.amp.GradScaler("cpu")
+        for optimizer, name in ((Wrapped(inner), "Wrapped"), ([inner], "list"), ("sgd", "str"), (scaler, "GradScaler")):
+            with self.assertRaisesRegex(TypeError, f"optimizer: got a {name}, wanted a torch.optim.Optimizer: of several the"):
                 longwave.Sync(model, optimizer, "127.0.0.1:1")
 
     def test_what_the_optimizer_has_beside_the_model_is_named_in_a_warning(self):
