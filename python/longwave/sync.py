@@ -104,7 +104,10 @@ class Sync(RunState):
         if self._node is not None:
             place = self._node.agree(place, shapes, keep)
         leave_earlier(place)
-        super().__init__(Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node))
+        try:
+            super().__init__(Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node))
+        except LongwaveError as error:
+            raise error.with_traceback(None)  # the sentence says it, and the way to it in here says nothing more
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
         self._finalizer = weakref.finalize(self, _drop, self._member)
         try:

@@ -86,6 +86,10 @@ class Keep(SyncCase):
                 for _ in range(5):
                     own.step()
                     schedule.step(*[1.0][:name == "ReduceLROnPlateau"])
+                if torch.__version__.startswith("2.1.") and name in ("MultiStepLR", "OneCycleLR"):  # a Counter, a function
+                    with self.assertRaisesRegex(TypeError, f"keep\\['{name}'\\]: got a state that cannot be loaded again"):
+                        save_states({name: schedule})
+                    continue
                 for kept, fresh in ((own, other), (schedule, again)):
                     [(blob_name, blob)] = save_states({name: kept})
                     load_state(fresh, bytes(blob), blob_name)

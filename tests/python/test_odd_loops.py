@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import unittest
 import unittest.mock
 
@@ -103,6 +104,15 @@ class OddLoops(SyncCase):
         optimizer = longwave.Optimizer(perceptron().parameters())
         torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5).step()
         self.assertEqual(optimizer.param_groups[0]["lr"], 0)
+
+    def test_a_refusal_is_a_sentence_below_the_loops_line(self):
+        try:
+            longwave.Sync(perceptron(), None, "127.0.0.1:1", settings=["no.such_key=1"])
+        except longwave.LongwaveError as error:
+            lines = traceback.format_exception(error)
+        self.assertEqual(len(lines), 4, lines)  # with the heading; one line of the package
+        self.assertIn(__file__, lines[1])
+        self.assertRegex(lines[3], r"^longwave\.LongwaveError: .*no\.such_key")
 
     def test_an_error_passes_to_another_process(self):
         error = pickle.loads(pickle.dumps(longwave.LongwaveError("over", -5)))

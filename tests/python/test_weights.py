@@ -79,7 +79,7 @@ class Weights(SyncCase):
                 model = perceptron()
                 self.trains(make(model.parameters()), model, [OWN.format(name, state)])
         model = perceptron(dtype=torch.bfloat16)
-        self.trains(Masters(model.parameters()), model, [OWN.format("Masters", "master")], torch.bfloat16)
+        self.trains(Masters(model.parameters(), lr=0.1), model, [OWN.format("Masters", "master")], torch.bfloat16)
 
     def test_an_optimizer_without_them_is_not(self):
         for make in (torch.optim.AdamW, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), torch.optim.Rprop):
@@ -135,9 +135,12 @@ class Gradients(SyncCase):
     def test_of_ddp_a_parameter_that_nobody_uses_stays(self):
         address = self.cluster(workers=2, run__preset="ddp", sync__inner_steps=1, run__steps=20)
 
+        torch.manual_seed(0)
+        first = torch.nn.ModuleList(torch.nn.Linear(8, 1) for _ in range(4))
+        models = [first, copy.deepcopy(first)]
+
         def worker(i):
-            torch.manual_seed(0)
-            experts = torch.nn.ModuleList(torch.nn.Linear(8, 1) for _ in range(4))
+            experts = models[i]
             before = weights(experts[3])
             optimizer = longwave.Optimizer(
                 experts.parameters(), inner=torch.optim.AdamW(experts.parameters(), lr=0.01, weight_decay=0.1), clip_norm=1.0)
