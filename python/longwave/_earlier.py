@@ -1,10 +1,12 @@
 """The process's own workers: a notebook's cell that runs again makes another one of the same name."""
 
+import contextlib
 import os
 import threading
 import weakref
 from typing import Any, Tuple
 
+from longwave._errors import LongwaveError
 from longwave._place import Place
 from longwave._warning import warn
 
@@ -27,7 +29,11 @@ def leave_earlier(place: Place) -> None:
             "again may rely on that; for two models at once make them one (torch.nn.ModuleList) or use two names",
             "earlier",
         )
-        sync._abandon(None)
+        if sync.done:
+            with contextlib.suppress(LongwaveError):  # how an earlier run ended
+                sync.finish()
+        else:
+            sync._abandon(None)
 
 
 def remember(sync: Any, place: Place) -> None:

@@ -27,8 +27,8 @@ def warn(text: str, kind: str, member: Optional[Warned] = None) -> None:
         if kind in member.warned:
             return
         member.warned.add(kind)
-    place, depth = _users_line()
-    _log.warning("longwave: %s%s", place, text, stacklevel=depth)
+    line, depth = _users_line()
+    _log.warning("longwave: %s", line + text, stacklevel=depth)
 
 
 def _users_line() -> Tuple[str, int]:

@@ -93,7 +93,7 @@ class Callbacks(SyncCase):
                 self.assertEqual(sorted(orders[0][:16]), list(range(16)))
 
     def warns_of(self, sampler):
-        member = types.SimpleNamespace(warned=set())
+        member = mock.Mock(warned=set())
         draw_apart(torch.utils.data.DataLoader(Rows(), sampler=sampler), types.SimpleNamespace(worker=1, _member=member))
         return member.warned == {"same rows"}
 

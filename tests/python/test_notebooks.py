@@ -52,6 +52,16 @@ class Notebooks(SyncCase):
             except longwave.LongwaveError as error:
                 self.assertNotIn("process", str(error))
 
+    def test_an_earlier_sync_whose_run_is_over_finishes(self):
+        address = self.cluster()
+        first = longwave.Sync(perceptron(), None, address, name="one")
+        while not first.done:
+            first.step()
+        with self.assert_warns(EARLIER.format("name 'one'"), "the run is finished: "):
+            second = longwave.Sync(perceptron(), None, address, name="one")
+        second.finish()
+        self.hand.assert_equal_replicas()
+
     def test_a_second_model_under_the_name_is_told_what_to_do(self):
         address = self.cluster()
         first = longwave.Sync(perceptron(), None, address, name="one")
