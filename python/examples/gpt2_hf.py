@@ -21,7 +21,9 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate, weight_
 sync = longwave.Sync(model, optimizer, args.address, token=args.token, name=args.name,  # Longwave, 1 of 3
                      state_dir=args.state_dir) if args.address else None
 
-for step, window in enumerate(common.text_batches(args)):
+batches, step = common.text_batches(args), 0
+while not sync.done if sync else step < args.steps:  # Longwave, 2 of 3
+    window = next(batches)
     tokens = window[:, :-1]  # the model shifts its labels itself
     loss = model(input_ids=tokens, labels=tokens).loss
     loss.backward()
@@ -31,7 +33,6 @@ for step, window in enumerate(common.text_batches(args)):
     optimizer.step()
     optimizer.zero_grad()
     common.report(step, loss.item())
-    if sync.done if sync else step + 1 == args.steps:  # Longwave, 2 of 3
-        break
+    step += 1
 if sync:
     sync.finish()  # Longwave, 3 of 3

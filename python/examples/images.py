@@ -113,7 +113,7 @@ sync = longwave.Sync(model, optimizers[-1], args.address, token=args.token, name
                      state_dir=args.state_dir) if args.address else None
 
 step = 0
-while True:
+while not sync.done if sync else step < args.steps:  # Longwave, 2 of 3
     rows = torch.randint(training, (args.batch,), generator=generator)
     loss = functional.cross_entropy(model(images[rows]), labels[rows])
     loss.backward()
@@ -125,8 +125,6 @@ while True:
         optimizer.zero_grad()
     common.report(step, loss.item(), every=50)
     step += 1
-    if sync.done if sync else step == args.steps:  # Longwave, 2 of 3
-        break
 if sync:
     sync.finish()  # Longwave, 3 of 3
 

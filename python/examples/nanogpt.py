@@ -65,7 +65,9 @@ sync = longwave.Sync(model, optimizer, args.address, token=args.token, name=args
                      state_dir=args.state_dir,
                      keep={"optimizer": optimizer, "scheduler": scheduler}) if args.address else None
 
-for step, window in enumerate(common.text_batches(args)):
+batches, step = common.text_batches(args), 0
+while not sync.done if sync else step < args.steps:  # Longwave, 2 of 3
+    window = next(batches)
     logits = model(window[:, :-1])
     loss = functional.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
     loss.backward()
@@ -76,7 +78,6 @@ for step, window in enumerate(common.text_batches(args)):
     scheduler.step()
     optimizer.zero_grad()
     common.report(step, loss.item())
-    if sync.done if sync else step + 1 == args.steps:  # Longwave, 2 of 3
-        break
+    step += 1
 if sync:
     sync.finish()  # Longwave, 3 of 3

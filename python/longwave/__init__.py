@@ -1,11 +1,10 @@
 """Longwave: trains one model on machines far apart, from a PyTorch loop of one's own.
 
     sync = longwave.Sync(model, optimizer, "host:7070")
-    for batch in loader:
-        loss = model(batch); loss.backward()
+    while not sync.done:
+        loss = model(next(batches)); loss.backward()
         sync.note(loss)
         optimizer.step(); optimizer.zero_grad()
-        if sync.done: break
     sync.finish()
 
 Importing this imports no torch: Sync and Optimizer do, where they are first used.

@@ -20,6 +20,8 @@ class LongwaveError(RuntimeError):
     """status: one of invalid, refused, unavailable, stopped, ended, data, memory, forked, internal; longwave.h defines
     each."""
 
+    __module__ = "longwave"  # where it is imported from
+
     def __init__(self, message: str, status: int = -9) -> None:  # unpickled without it; `status` follows
         super().__init__(message)
         self.status = STATUS_NAMES.get(status, "internal")

@@ -1,6 +1,7 @@
 """liblongwave.so by ctypes, as longwave.h declares it."""
 
 import ctypes
+import logging
 import os
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -167,3 +168,4 @@ def set_log_level(level: str) -> None:
     if level not in levels:
         raise ValueError(f"level: got {level!r}, wanted one of {', '.join(levels)}")
     check(library().lw_set_log_level(levels.index(level)))
+    logging.getLogger("longwave").setLevel(level.upper())

@@ -1,6 +1,5 @@
 """Calls of the library to a loop: its states for a checkpoint, its inner optimizer."""
 
-import warnings
 from typing import Dict, List, Optional, Tuple
 
 import torch
@@ -9,6 +8,7 @@ from longwave._keep import Keeps, load_state, save_states
 from longwave._member import Blob, Member
 from longwave._node import Node
 from longwave._replica import Replica
+from longwave._warning import warn
 from longwave.optimizer import Optimizer
 
 # Names of a checkpoint's blobs.
@@ -41,10 +41,11 @@ class Loop:
         before = member.load(RANK) or b"0/1"
         if before != self._rank and (self.shards or b"shards" in before):
             if any(blob is not None for _, _, blob in blobs):
-                warnings.warn(
+                warn(
                     f"keep: the checkpoint has the states of rank {before.decode()}, and this is rank "
                     f"{self._rank.decode()}: objects whose states are divided among ranks begin anew",
-                    stacklevel=5,
+                    "keep",
+                    member,
                 )
             return
         for name, kept, blob in blobs:

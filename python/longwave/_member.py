@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple, Union, cast
+from typing import Any, Callable, List, Optional, Protocol, Sequence, Set, Tuple, Union, cast
 
 from longwave import _library
 from longwave._errors import UNAVAILABLE, LongwaveError
@@ -61,6 +61,7 @@ class Member:
         self._broken: Optional[Exception] = None  # the link's failure
         self._before: Optional[_library.Figures] = None  # the call under way
         self._saved: List[object] = []  # the memory of blobs, until the call that saves returns
+        self.warned: Set[str] = set()  # kinds of warnings
         self._callbacks = _library.Callbacks(
             ctypes.sizeof(_library.Callbacks),
             None,

@@ -1,9 +1,10 @@
 """The parameters of the loop's optimizer, of which Sync may see none, some or all."""
 
-import warnings
 from typing import Dict, Iterable, Iterator, Optional
 
 import torch
+
+from longwave._warning import Warned, warn
 
 
 def check_owned(
@@ -15,8 +16,8 @@ def check_owned(
         return
     if not hasattr(optimizer, "param_groups") or (hook and not hasattr(optimizer, "_optimizer_step_post_hooks")):
         raise TypeError(
-            f"optimizer: got a {type(optimizer).__name__}, wanted a torch.optim.Optimizer, and of one that is wrapped the "
-            "inner one, which takes the steps (longwave.accelerate.join finds Accelerate's)"
+            f"optimizer: got a {type(optimizer).__name__}, wanted a torch.optim.Optimizer: of several the one that steps "
+            "last, and of one that is wrapped the inner one, which takes the steps (longwave.accelerate.join finds Accelerate's)"
         )
     owned = {id(parameter) for parameter in _parameters(optimizer)}
     if not any(id(parameter) in owned for parameter in trained.values()):
@@ -26,26 +27,34 @@ def check_owned(
 
 
 class StrangerWatch:
-    """Warns once of what the optimizer trains and no sync sees: parameters outside the model, that were frozen when Sync
-    was made, or that came later."""
+    """Warns once of what is trained and no sync sees: parameters of the optimizer outside the model, and those that were
+    frozen when Sync was made, or that came later."""
 
-    def __init__(self, optimizer: Optional[torch.optim.Optimizer], trained: Iterable[torch.nn.Parameter]) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: Optional[torch.optim.Optimizer],
+        trained: Iterable[torch.nn.Parameter],
+        member: Warned,
+    ) -> None:
+        self._model = model
         self._optimizer = optimizer
+        self._member = member
         self._known = {id(parameter) for parameter in trained}
 
     def look(self) -> None:
-        if self._optimizer is None:
-            return
-        shapes = [tuple(p.shape) for p in _parameters(self._optimizer) if p.requires_grad and id(p) not in self._known]
-        if not shapes:
-            return
-        self._optimizer = None
-        warnings.warn(
-            f"optimizer: {len(shapes)} of its parameters are not synced, each worker has its own: "
-            f"{', '.join(map(str, shapes[:4]))}{' …' if len(shapes) > 4 else ''}. Sync takes those that the model has and "
-            "trains when Sync is made",
-            stacklevel=3,
-        )
+        found = {id(p): name for name, p in self._model.named_parameters() if p.requires_grad}
+        for parameter in () if self._optimizer is None else _parameters(self._optimizer):
+            if parameter.requires_grad:
+                found.setdefault(id(parameter), f"the optimizer's {tuple(parameter.shape)}")
+        names = [name for key, name in found.items() if key not in self._known]
+        if names:
+            warn(
+                f"{len(names)} parameters are trained and not synced, each worker has its own: {', '.join(names[:4])}"
+                f"{' …' if len(names) > 4 else ''}. Sync takes those that the model has and trains when Sync is made",
+                "strangers",
+                self._member,
+            )
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.nn.Parameter]:

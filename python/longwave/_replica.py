@@ -1,23 +1,23 @@
 """A model's trained parameters beside the flat fp32 array that is synced."""
 
 import contextlib
-import warnings
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, cast
 
 import torch
 
 from longwave import _library
+from longwave._warning import Warned, warn
 
 TRAINED_TYPES = (torch.float32, torch.bfloat16)
 
 
 def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
     """The trained parameters under the model's names, tied ones once, frozen ones not. ValueError: a parameter that
-    cannot be synced. The prefixes of torch.compile and DistributedDataParallel are left out, so that models with and
-    without them are the same."""
+    cannot be synced. The prefixes of torch.compile, DistributedDataParallel and DataParallel are left out, so that models
+    with and without them are the same."""
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
         raise ValueError("model: got FullyShardedDataParallel (FSDP1), wanted fully_shard (FSDP2)")
-    wrapped = _ddp_prefixes(model)
+    wrapped = _wrapped_prefixes(model)
 
     def own(name: str) -> str:
         for prefix in wrapped:
@@ -40,10 +40,10 @@ def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
     return trained
 
 
-def _ddp_prefixes(model: torch.nn.Module) -> List[str]:
-    """The names of the model's DistributedDataParallel modules, innermost first, each with its dot."""
-    kind = torch.nn.parallel.DistributedDataParallel
-    found = [f"{name}." if name else "" for name, module in model.named_modules() if isinstance(module, kind)]
+def _wrapped_prefixes(model: torch.nn.Module) -> List[str]:
+    """The names of the model's DistributedDataParallel and DataParallel modules, innermost first, each with its dot."""
+    kinds = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
+    found = [f"{name}." if name else "" for name, module in model.named_modules() if isinstance(module, kinds)]
     return sorted(found, key=len, reverse=True)
 
 
@@ -52,12 +52,16 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return hasattr(tensor, "to_local") and hasattr(tensor, "placements")
 
 
+def _is_sparse(tensor: torch.Tensor) -> bool:
+    return tensor.layout != torch.strided
+
+
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """The process's share of a tensor, in the same memory: all of it, or a DTensor's shard."""
     return cast(Any, tensor).to_local() if is_sharded(tensor) else tensor
 
 
-def warn_of_buffers(model: torch.nn.Module) -> None:
+def warn_of_buffers(model: torch.nn.Module, member: Warned) -> None:
     """Running statistics are no parameters: each worker keeps its own."""
     own = [
         f"{prefix}.{name}".lstrip(".")
@@ -68,10 +72,11 @@ def warn_of_buffers(model: torch.nn.Module) -> None:
     ]
     if own:
         shown = ", ".join(own[:4]) + (f" and {len(own) - 4} more" if len(own) > 4 else "")
-        warnings.warn(
+        warn(
             f"{len(own)} buffers of BatchNorm are not synced, each worker has its own: {shown}. GroupNorm or "
             "LayerNorm has none; or let the worker that saves the model run it once more over some batches.",
-            stacklevel=3,
+            "buffers",
+            member,
         )
 
 
@@ -134,7 +139,7 @@ class Replica:
             for view, parameter in zip(self._views, self.parameters):
                 view.copy_(local(parameter))
             self._note_seen()
-        self._alias = alias
+        self.alias = alias
         if alias:
             self._make_views()
 
@@ -147,9 +152,16 @@ class Replica:
         for view, parameter in zip(self._views, self.parameters):
             parameter.data = view
 
+    def is_unchanged(self) -> bool:
+        """Whether the parameters are as the last sync left them."""
+        with torch.no_grad():
+            kept = [self._views[i] for i in self._exact] + self._seen
+            own = [local(self.parameters[i]) for i in self._exact + self._rounded]
+            return all(torch.equal(one.to(other), other) for one, other in zip(own, kept))
+
     def gather(self) -> None:
         """θ ← the parameters."""
-        if self._alias:
+        if self.alias:
             return self._check_views()
         if any(self.parameters[i].dtype != torch.float32 for i in self._exact):
             raise RuntimeError("model: got another dtype than when Sync was made, wanted model.to(dtype) before Sync")
@@ -170,7 +182,7 @@ class Replica:
 
     def scatter(self) -> None:
         """The parameters ← θ."""
-        if self._alias:
+        if self.alias:
             return self._check_views()
         with torch.no_grad():
             self._copy([local(parameter) for parameter in self.parameters], self._views)
@@ -182,14 +194,24 @@ class Replica:
                 if parameter.grad is None:
                     view.zero_()
                 else:
-                    view.copy_(local(parameter.grad))
+                    view.copy_(parameter.grad.to_dense() if _is_sparse(parameter.grad) else local(parameter.grad))
 
     def scatter_gradient(self) -> None:
+        """A parameter whose merged gradient is zero has none, so that an inner optimizer leaves it alone as it does without
+        Longwave. The merged gradient decides, which is equal at all workers."""
         with torch.no_grad():
-            for view, parameter in zip(self._gradient_views, self.parameters):
-                if parameter.grad is None:
+            is_used = (self._amounts() != 0).tolist()
+            for view, parameter, used in zip(self._gradient_views, self.parameters, is_used):
+                if not used:
+                    parameter.grad = None
+                    continue
+                if parameter.grad is None or _is_sparse(parameter.grad):
                     parameter.grad = torch.empty_like(parameter)
                 local(parameter.grad).copy_(view)
+
+    def _amounts(self) -> torch.Tensor:
+        """[parameters]: 0 if the merged gradient is."""
+        return torch.stack(torch._foreach_norm(self._gradient_views, 1))
 
     def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
         """The arguments of Member.begin."""

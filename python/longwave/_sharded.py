@@ -91,6 +91,12 @@ class ShardedReplica(Replica):
         self._deal(self._owned_gradient, self.gradient)
         super().scatter_gradient()
 
+    def _amounts(self) -> torch.Tensor:
+        mine = super()._amounts()
+        everyones = mine.new_empty((self._node.ranks, len(mine)))
+        self._node.all_gather(everyones, mine)
+        return everyones.sum(0)
+
     def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
         _, _, device, stream = super().addresses()
         # The library touches no elements before those of this rank.

@@ -9,13 +9,14 @@ from typing import Any, Optional, Type
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from longwave._callback import SyncCallback, advance
+from longwave._callback import SyncCallback, advance, check_length, draw_apart
 from longwave.sync import Sync
 
 
 class LongwaveCallback(SyncCallback, TrainerCallback):  # type: ignore[misc,unused-ignore]
     """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
-    those of Sync; checkpoints keep optimizer and schedule. `sync` exists during training.
+    those of Sync; checkpoints keep optimizer and schedule. `sync` exists during training. Each worker shuffles its rows by
+    data_seed (or seed) and its own index.
 
     Trainer tells its callbacks nothing of an exception. Out of `with` around train() the coordinator hears of it, and
     the run does not wait for this worker until its process ends."""
@@ -46,6 +47,8 @@ class LongwaveCallback(SyncCallback, TrainerCallback):  # type: ignore[misc,unus
 
         options = {"keep": {"optimizer": optimizer, "schedule": schedule}, "on_move": on_move, **self._options}
         self.sync = Sync(kwargs["model"], getattr(optimizer, "optimizer", optimizer), self._address, **options)
+        check_length(self.sync, state.max_steps - state.global_step, "max_steps or num_train_epochs")
+        draw_apart(kwargs["train_dataloader"], self.sync)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         control.should_training_stop |= self.sync is not None and self.sync.done

@@ -4,8 +4,9 @@ from typing import Any, Dict
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch.utils._pytree import tree_flatten
 
-from longwave._callback import SyncCallback, advance
+from longwave._callback import SyncCallback, advance, check_length, draw_apart
 from longwave._keep import Keeps
 from longwave.sync import Sync
 
@@ -13,7 +14,7 @@ from longwave.sync import Sync
 class LongwaveCallback(SyncCallback, Callback):  # type: ignore[misc,unused-ignore]
     """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
     those of Sync; checkpoints keep the optimizer, of which there must be one, and its schedules. `sync` exists during
-    training."""
+    training. Each worker shuffles its rows by the seed and its own index."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if len(trainer.optimizers) != 1:
@@ -29,6 +30,11 @@ class LongwaveCallback(SyncCallback, Callback):  # type: ignore[misc,unused-igno
 
         options = {"keep": keep, "on_move": on_move, **self._options}
         self.sync = Sync(pl_module, trainer.optimizers[0], self._address, **options)
+        steps = trainer.estimated_stepping_batches
+        if steps >= 0:  # else it is not known
+            check_length(self.sync, steps - trainer.global_step, "max_steps or max_epochs")
+        for loader in tree_flatten(trainer.train_dataloader)[0]:
+            draw_apart(loader, self.sync)
         self._pause_when_saving(trainer)
 
     def _pause_when_saving(self, trainer: Trainer) -> None:

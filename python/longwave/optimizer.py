@@ -78,6 +78,8 @@ class Optimizer(torch.optim.Optimizer):
 def check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:
     """Raises ValueError for an optimizer that does not suit the run's method."""
     ours = optimizer if isinstance(optimizer, Optimizer) else None
+    if ours is not None and isinstance(ours.inner, torch.optim.SparseAdam):
+        raise ValueError("optimizer: got inner SparseAdam, wanted one of dense gradients, as Adam: merged gradients are dense")
     got = "none" if optimizer is None else type(optimizer).__name__
     if sends_gradient and takes_gradient and (ours is None or ours.inner is None):
         wanted = "longwave.Optimizer(params, inner=AdamW(params)): it steps with the merged gradients"

@@ -1,7 +1,6 @@
 """A worker of a run around a PyTorch model and its optimizer."""
 
 import contextlib
-import warnings
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
@@ -10,6 +9,7 @@ import torch
 
 from longwave import _library
 from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
+from longwave._earlier import forget, leave_earlier, remember
 from longwave._keep import Keeps, check_keep, check_loadable
 from longwave._loop import IN_HOOK, Loop
 from longwave._loss import NotedLoss
@@ -19,12 +19,16 @@ from longwave._owned import StrangerWatch, check_owned
 from longwave._place import place_of
 from longwave._replica import Replica, check_alias, is_sharded, trained_parameters, warn_of_buffers
 from longwave._replicated import ReplicatedReplica
+from longwave._run_state import RunState
 from longwave._sharded import ShardedReplica, check_shards
+from longwave._steps import StepWatch, hook_passes, hook_steps
 from longwave._termination import unwatch, watch
+from longwave._warning import warn
+from longwave._weights import CopyWatch, hook_loads
 from longwave.optimizer import check_optimizer
 
 
-class Sync:
+class Sync(RunState):
     """Joins a run on construction: the model's parameters are the run's from then on.
 
     In a process group of several ranks (torchrun) these are one worker together: all make the same calls, with the
@@ -33,8 +37,8 @@ class Sync:
 
     model       its trained parameters (fp32 or bf16, on the CPU or one GPU) are synced: tied ones once, frozen ones not
     optimizer   a hook after its step() counts steps, and syncs when the run's method does; of several the one that
-                steps last. None, or hook=False: the loop calls Sync.step itself. Runs that sync gradients need a
-                longwave.Optimizer
+                steps last. None, or hook=False: the loop calls Sync.step itself, as one must whose optimizer has no
+                step() or several (SAM's first_step and second_step). Runs that sync gradients need a longwave.Optimizer
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
     name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
                 if it keeps no state; of several ranks, rank 0's]
@@ -90,17 +94,22 @@ class Sync:
         self._tokens = int(tokens or 0)
         self._step_tokens: Optional[int] = None
         self._loss = NotedLoss()
-        self._closed = False
-        self._hook: Optional[torch.utils.hooks.RemovableHandle] = None
+        self._is_hooked = optimizer is not None and hook
+        self._hooks: List[torch.utils.hooks.RemovableHandle] = []
+        self._was_late = self._has_result = False
         self.done = False
         self.moved = False
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
         if self._node is not None:
             place = self._node.agree(place, shapes, keep)
-        self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node)
+        leave_earlier(place)
+        try:
+            super().__init__(Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node))
+        except LongwaveError as error:
+            raise error.with_traceback(None)  # the sentence says it, and the way to it in here says nothing more
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
-        self._finalizer = weakref.finalize(self, _leave, self._member)
+        self._finalizer = weakref.finalize(self, _drop, self._member)
         try:
             self._begin(list(trained.values()), alias, place.coordinator)
         except BaseException as error:
@@ -109,13 +118,17 @@ class Sync:
                 self._abandon(self._failure(error))
                 raise
             self.done = True
-            warnings.warn("this worker ends before it had the run's model: its parameters are its own", stacklevel=2)
-        warn_of_buffers(model)
-        self._strangers = StrangerWatch(optimizer, trained.values())
+            warn("this worker ends before it had the run's model: its parameters are its own", "end", self._member)
+        warn_of_buffers(model, self._member)
+        self._strangers = StrangerWatch(model, optimizer, trained.values(), self._member)
         self._strangers.look()
+        self._copies = CopyWatch(None if self._sends_gradient else optimizer, trained.values(), self._member)
+        self._watch = StepWatch(self._replica, self._member, optimizer if hook else None, self._takes_gradient)
+        self._hooks = [*hook_passes(self._replica.parameters, self._watch), *hook_loads(model, self)]
         if optimizer is not None and hook:
-            self._hook = optimizer.register_step_post_hook(_weakly(self))
-        watch(self._member)
+            self._hooks.append(hook_steps(optimizer, self._take_step))
+        watch(self._member, self._watch)
+        remember(self, place)
 
     def _begin(self, parameters: List[torch.nn.Parameter], alias: bool, coordinator: str) -> None:
         run = self._member.run
@@ -129,10 +142,11 @@ class Sync:
         if events & _library.OVER:  # the worker has caught up with a run that is over, or has come after its end
             self._take(events)
             if not self.moved:
-                warnings.warn(
+                warn(
                     "the run is finished: the parameters are this process's own, not the run's. `longwave weights "
                     f"{coordinator} --out FILE` says where the run's weights are",
-                    stacklevel=3,
+                    "end",
+                    self._member,
                 )
             return
         self._loop.load(self._member)
@@ -158,11 +172,22 @@ class Sync:
         self._loss.note(loss)
         if tokens is not None:
             self._step_tokens = int(tokens)
+        self._watch.look()
 
     def step(self, loss: Union[None, float, torch.Tensor] = None, tokens: Optional[int] = None) -> None:
         """Counts an inner step, for loops without the hook. Syncs when the run's method does."""
+        if self._is_hooked and not self._loop.in_hook:
+            warn(
+                "sync.step() counts a step beside the hook, which counts each optimizer.step(): wanted one of the two, or "
+                "Sync(…, hook=False)",
+                "counted twice",
+                self._member,
+            )
+        self._watch.count()
         if self.done:
+            self._warn_of_late_step()
             return
+        self._copies.look()
         if loss is not None:
             self._loss.note(loss)
         weight = tokens if tokens is not None else self._step_tokens
@@ -205,14 +230,17 @@ class Sync:
 
     def finish(self) -> None:
         """Ends this worker's part. LongwaveError: the run has failed (with the reason), or goes on without this worker.
-        Before the end of the run the worker leaves, with a checkpoint in its state_dir, and may return."""
+        Before the end of the run the worker leaves, with a checkpoint in its state_dir, and may return. If the loop has
+        gone on after the end, the parameters are the run's again."""
         if self._closed:
             return
         try:
             if self.done:
+                if self._was_late and self._has_result:
+                    Replica.scatter(self._replica)  # without the other ranks: theirs are as complete
                 self._member.finish()
             else:
-                self._member.leave()
+                _leave(self._member)
         finally:
             self._close()
 
@@ -231,65 +259,13 @@ class Sync:
         else:
             self._abandon(self._failure(error))
 
-    # The run's state.
-
-    @property
-    def step_number(self) -> int:
-        """The run's next inner step."""
-        return int(self._figures().step)
-
-    @property
-    def steps(self) -> int:
-        """The run's inner steps."""
-        return int(self._member.run.steps)
-
-    @property
-    def round(self) -> int:
-        """The round of the next step."""
-        return int(self._figures().round)
-
-    @property
-    def rounds(self) -> int:
-        return int(self._member.run.rounds)
-
-    @property
-    def members(self) -> int:
-        """The run's members, this worker included. Of a node's ranks rank 0 alone knows; the others have 0."""
-        return int(self._figures().members)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes sent and received by this worker's data connections."""
-        figures = self._figures()
-        return int(figures.bytes_pushed + figures.bytes_pulled)
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step, by train.* of the run's configuration; the loop's optimizer may have
-        another."""
-        return float(self._figures().learning_rate)
-
-    @property
-    def worker(self) -> int:
-        """The worker's index in the run, for a seed of its own for example."""
-        return int(self._figures().worker)
-
-    @property
-    def writes_weights(self) -> bool:
-        """Whether the run is over and this worker is to save its last weights. Equal at all ranks of a node."""
-        return bool(self._figures().writes_weights)
-
-    @property
-    def configuration(self) -> str:
-        """The run's configuration, as YAML."""
-        return self._configuration if self._closed else self._member.configuration()
-
     # Private methods.
 
     def _take(self, events: int, missed: int = 0) -> None:
         self._syncs = bool(events & _library.SYNCS)
         self.moved = bool(events & _library.MOVED)
         if events & _library.OVER:
+            self._has_result = self.moved and not self._replica.alias
             self._end()
         self._step_tokens = None
         # An inner optimizer has changed the parameters themselves.
@@ -298,13 +274,29 @@ class Sync:
         if missed != 0 and self._on_move is not None:
             self._on_move(missed)
 
+    def _take_step(self) -> None:
+        """The optimizer's hook."""
+        self._loop.in_hook = True
+        try:
+            self.step()
+        finally:
+            self._loop.in_hook = False
+
+    def _warn_of_late_step(self) -> None:
+        self._was_late = True
+        if not self._closed:
+            state = "finish() puts the run's back" if self._has_result else "they are no longer the run's"
+            warn(
+                f"a step after the end has changed the parameters: {state}. `sync.done` is true, and no loop is to go on: "
+                "`while not sync.done:` around all of them",
+                "late step",
+                self._member,
+            )
+
     def _end(self) -> None:
         self.done = True
         if self._node is not None:
             self._node.lift_limit()
-
-    def _figures(self) -> _library.Figures:
-        return self._last_figures if self._closed else self._member.figures()
 
     def _failure(self, error: BaseException) -> Optional[str]:
         """The failure to report to the coordinator; None for Ctrl-C and exit, and where another rank of the node has
@@ -328,35 +320,15 @@ class Sync:
 
     def _close(self) -> None:
         self.done = True
-        self._last_figures = self._member.figures()
-        self._configuration = self._member.configuration()
-        self._closed = True
+        self._note_last()
         self._finalizer.detach()
         self._member.close()
         if self._node is not None:
             self._node.close()
-        if self._hook is not None:
-            self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
+        forget(self)
         unwatch(self._member)
-
-
-def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
-    """The optimizer's hook, with a weak reference to its Sync."""
-    alive = weakref.ref(sync)
-
-    def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        there = alive()
-        # A fused optimizer handles the step that a GradScaler skips.
-        skipped = getattr(optimizer, "found_inf", None)
-        if there is None or (skipped is not None and bool(skipped)):
-            return
-        there._loop.in_hook = True
-        try:
-            there.step()
-        finally:
-            there._loop.in_hook = False
-
-    return stepped
 
 
 def _is_stop(error: BaseException) -> bool:
@@ -364,8 +336,21 @@ def _is_stop(error: BaseException) -> bool:
 
 
 def _leave(member: Member) -> None:
+    """Raises LongwaveError."""
+    step, steps = int(member.figures().step), int(member.run.steps)
+    if step < steps:
+        warn(
+            f"the loop has ended at step {step} of the run's {steps} (run.steps): this worker leaves, and the run goes on "
+            "without it",
+            "left",
+            member,
+        )
+    member.leave()
+
+
+def _drop(member: Member) -> None:
     try:
-        member.leave()
+        _leave(member)
     except LongwaveError:
         pass  # forked, or over
     member.close()

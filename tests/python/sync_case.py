@@ -1,5 +1,6 @@
 """The common part of longwave.Sync's tests: a run's coordinator and shard as processes, its workers in this one."""
 
+import contextlib
 import os
 import shutil
 import threading
@@ -30,6 +31,18 @@ class SyncCase(IntegrationTest):
         shutil.rmtree(self.root / "state", ignore_errors=True)
         self.hand = HandCluster(self, workers=workers, shards=1, started=0, **{**SETTINGS, **settings})
         return self.hand.address
+
+    @contextlib.contextmanager
+    def assert_warns(self, *patterns):
+        """Wants these warnings and no others, each at a line of this folder that its text names."""
+        with self.assertLogs("longwave", "WARNING") as caught:
+            yield caught
+        self.assertEqual(len(caught.records), len(patterns), caught.output)
+        for record, pattern in zip(caught.records, patterns):
+            self.assertRegex(record.getMessage(), pattern)
+            folder, file = os.path.split(record.pathname)
+            self.assertEqual(folder, os.path.dirname(__file__))
+            self.assertIn(f"longwave: {file}:{record.lineno}: ", record.getMessage())
 
     def await_coordinator(self, text):
         self.hand.children["coordinator"].await_log(text)
