@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -70,6 +71,7 @@ absl::Status Cluster::Start() {
   const std::string worker = options_.worker_binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
 
+  std::remove(folder_->address_file().c_str());  // that of an `up` that was killed
   Child* coordinator = nullptr;
   LONGWAVE_RETURN_IF_ERROR(Launch("coordinator",
                                   {server, "--role=coordinator", "--config", config_file,

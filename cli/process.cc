@@ -187,7 +187,7 @@ bool Process::Running() {
 
 void Process::EndGroup() {
   kill(-pid_, SIGKILL);
-  EndGuard(guard_);
+  EndGuard(std::exchange(guard_, -1));
 }
 
 std::optional<int> Process::killed_by() const {

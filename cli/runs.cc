@@ -1,5 +1,7 @@
 #include "cli/runs.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,10 +15,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "cli/doctor/measure.h"
 #include "cli/json_text.h"
 #include "cli/run_folder.h"
 #include "cli/text.h"
+#include "common/base/descriptor.h"
 #include "common/base/errors.h"
 #include "common/base/figures.h"
 #include "common/base/print.h"
@@ -72,17 +74,16 @@ Progress ReadProgress(const std::string& path) {
   return progress;
 }
 
-// The address of the coordinator that runs in the folder; empty: none does. An `up` that was killed
-// leaves the file behind.
-std::string AddressOf(const std::string& folder) {
-  const auto text = ReadTextFile(folder + RunFolder::kAddressFile);
-  std::string address(absl::StripAsciiWhitespace(text.value_or("")));
-  return MeasureConnection(address, 1).ok() ? address : "";
+// Whether an `up` works in the folder, by its lock. One that was killed leaves its files behind,
+// and its coordinator's port may be another's by now.
+bool IsInUse(const std::string& folder) {
+  const Descriptor lock(open((folder + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
+  return lock.get() >= 0 && flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 // "running", how `up` ended, or "killed" where it could not say so.
 std::string StateOf(const std::string& folder) {
-  if (!AddressOf(folder).empty()) return "running";
+  if (IsInUse(folder)) return "running";
   const auto text = ReadTextFile(folder + "/summary.json");
   const std::string outcome = TextAt(
       nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false), "outcome");
@@ -139,11 +140,14 @@ absl::StatusOr<Target> FindTarget(const Target& given, const std::string& runs_d
     return InvalidArgument("got ", Quotable(given.address),
                            ", wanted host:port, or the folder or name of a run of `longwave up`");
   }
-  Target target = {.address = AddressOf(folder), .security = given.security};
-  if (target.address.empty()) {
+  if (!IsInUse(folder)) {
     return FailedPrecondition("the run in ", folder, " does not run here (", StateOf(folder),
                               "), wanted one that does, or host:port");
   }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string address,
+                            ReadTextFile(folder + RunFolder::kAddressFile));
+  Target target = {.address = std::string(absl::StripAsciiWhitespace(address)),
+                   .security = given.security};
   const std::string credentials = folder + "/security/operator";
   if (target.security.empty() && fs::exists(credentials, error)) target.security = credentials;
   return target;

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "common/config/config.h"
-#include "tests/support/held_port.h"
+#include "server/store/posix_file_system.h"
 #include "tests/support/test_folder.h"
 
 namespace longwave {
@@ -44,9 +44,8 @@ class RunsTest : public testing::Test {
 TEST_F(RunsTest, AreListedWithTheLastOneFirst) {
   Write(Make("finished", 2) + "/summary.json", "{\"outcome\": \"finished\"}");
   Make("killed", 3);
-  const HeldPort port(/*listens=*/true);
   const std::string running = Make("running", 1);
-  Write(running + "/coordinator-address", port.address() + "\n");
+  const auto lock = MakePosixFileSystem()->Lock(running + "/lock");
   Write(running + "/summary.json", "{\"outcome\": \"parked\"}");  // of before
   std::filesystem::create_directory(root_ + "/no run");
   const auto lines = RunLines(root_);
@@ -64,12 +63,12 @@ TEST_F(RunsTest, AreSaidToBeMissingWithTheirFolder) {
 }
 
 TEST_F(RunsTest, ThatRunAreFoundByNameWithAddressAndCredentials) {
-  const HeldPort port(/*listens=*/true);
   const std::string folder = Make("mine", 0);
-  Write(folder + "/coordinator-address", port.address() + "\n");
+  const auto lock = MakePosixFileSystem()->Lock(folder + "/lock");
+  Write(folder + "/coordinator-address", "127.0.0.1:7\n");
   auto target = FindTarget({.address = "mine"}, root_);
   ASSERT_TRUE(target.ok()) << target.status();
-  EXPECT_EQ(target->address, port.address());
+  EXPECT_EQ(target->address, "127.0.0.1:7");
   EXPECT_EQ(target->security, "");
   std::filesystem::create_directories(folder + "/security/operator");
   EXPECT_EQ(FindTarget({.address = folder + "/"}, "elsewhere")->security,
@@ -86,11 +85,15 @@ TEST_F(RunsTest, ThatDoNotRunAreNamedWithWhatHasBecomeOfThem) {
             "the run in " + folder +
                 " does not run here (parked), wanted one that does, or "
                 "host:port");
-  {
-    const HeldPort port(/*listens=*/false);  // of an `up` that was killed
-    Write(folder + "/coordinator-address", port.address());
-    EXPECT_FALSE(FindTarget({.address = "mine"}, root_).ok());
-  }
+  // Of an `up` that was killed; the port may be another's.
+  Write(folder + "/coordinator-address", "127.0.0.1:7\n");
+  Write(folder + "/lock", "");
+  EXPECT_FALSE(FindTarget({.address = "mine"}, root_).ok());
+  // Of one that has just been started.
+  std::filesystem::remove(folder + "/coordinator-address");
+  const auto lock = MakePosixFileSystem()->Lock(folder + "/lock");
+  EXPECT_THAT(std::string(FindTarget({.address = "mine"}, root_).status().message()),
+              HasSubstr("/coordinator-address: No such file"));
   EXPECT_EQ(FindTarget({.address = "other"}, root_).status().message(),
             "got other, wanted host:port, or the folder or name of a run of `longwave up`");
 }
