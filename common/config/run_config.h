@@ -41,7 +41,7 @@ struct ModelSection {
 };
 
 struct DataSection {
-  std::string kind;             // "text", "tokens"
+  std::string kind;             // "text", "bytes", "tokens"
   std::string path;             // a file, a folder, a pattern, or "compiler-headers"
   std::string validation_path;  // held out; empty: a share of the others
   double validation_share = 0;  // of the training data, at the end, held out
