@@ -15,6 +15,7 @@ from longwave._weights import LOADED
 
 UNCOUNTED_MAX = 128  # backward passes that find other parameters than the one before, without a counted step
 UNCOUNTED_AFTER_STOP_MAX = 8
+ASKED_MAX = 10_000  # reads of sync.done, without a backward pass, a noted loss or a step
 
 
 def hook_steps(
@@ -48,8 +49,8 @@ def _is_within_a_step(optimizer: torch.optim.Optimizer) -> bool:
 
 
 class StepWatch:
-    """Notices that the parameters change from one backward pass, or noted loss, to the next without a counted step. Such a
-    worker would train alone for ever, and would never see SIGTERM."""
+    """Notices that the parameters change from one backward pass, or noted loss, to the next without a counted step, and that
+    a loop does nothing but ask for the end. Such a worker would go on alone for ever, and would never see SIGTERM."""
 
     def __init__(self, replica: Replica, member: Member, optimizer: Optional[object], takes_gradient: bool) -> None:
         self._replica = replica
@@ -57,14 +58,14 @@ class StepWatch:
         self._is_first = not takes_gradient  # otherwise the replica does not have what the parameters are now
         self._counts = "sync.step()" if optimizer is None else f"step() of the {type(optimizer).__name__} that it was given"
         self._version: Optional[int] = None
-        self._uncounted = 0
+        self._uncounted = self._asked = 0
         self._limit = UNCOUNTED_MAX
         self._is_stopped = False
 
     def count(self) -> None:
         """A step was counted."""
         self._is_first = False
-        self._uncounted, self._version = 0, None
+        self._uncounted, self._asked, self._version = 0, 0, None
 
     def look_at_pass(self) -> None:
         """Called for a backward pass."""
@@ -77,6 +78,7 @@ class StepWatch:
 
     def look(self) -> None:
         """Called for a backward pass and for a noted loss."""
+        self._asked = 0
         version = sum(parameter._version for parameter in self._replica.parameters)
         self._uncounted += self._version is not None and version != self._version
         self._version = version
@@ -88,8 +90,19 @@ class StepWatch:
                 "uncounted steps",
                 self._member,
             )
-            if self._is_stopped:
-                os.kill(os.getpid(), signal.SIGTERM)
+            self._end_if_stopped()
+
+    def ask(self) -> None:
+        """Called where the loop reads whether the run is over."""
+        self._asked += 1
+        if self._asked >= ASKED_MAX:
+            warn(
+                f"sync.done was read {ASKED_MAX} times, and no step was taken: a loop goes round without batches. Has its "
+                "loader none, or an iterator that has ended?",
+                "idle loop",
+                self._member,
+            )
+            self._end_if_stopped()
 
     def stop(self) -> None:
         """SIGTERM has come."""
@@ -98,7 +111,11 @@ class StepWatch:
 
     @property
     def is_deaf(self) -> bool:
-        return self._uncounted >= self._limit
+        return self._uncounted >= self._limit or self._asked >= ASKED_MAX
+
+    def _end_if_stopped(self) -> None:
+        if self._is_stopped:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def hook_passes(

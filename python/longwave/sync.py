@@ -97,7 +97,7 @@ class Sync(RunState):
         self._is_hooked = optimizer is not None and hook
         self._hooks: List[torch.utils.hooks.RemovableHandle] = []
         self._was_late = self._has_result = False
-        self.done = False
+        self._done = False
         self.moved = False
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
@@ -117,7 +117,7 @@ class Sync(RunState):
             if not _is_stop(error):
                 self._abandon(self._failure(error))
                 raise
-            self.done = True
+            self._done = True
             warn("this worker ends before it had the run's model: its parameters are its own", "end", self._member)
         warn_of_buffers(model, self._member)
         self._strangers = StrangerWatch(model, optimizer, trained.values(), self._member)
@@ -166,6 +166,13 @@ class Sync(RunState):
 
     # Methods for the loop.
 
+    @property
+    def done(self) -> bool:
+        """Whether this worker's part in the run is over."""
+        if not self._done:
+            self._watch.ask()
+        return self._done
+
     def note(self, loss: Union[float, torch.Tensor], tokens: Optional[int] = None) -> None:
         """Takes the loss of the step that optimizer.step() counts next, for the live view and /metrics, and its tokens.
         Does not wait for a GPU."""
@@ -184,7 +191,7 @@ class Sync(RunState):
                 self._member,
             )
         self._watch.count()
-        if self.done:
+        if self._done:
             self._warn_of_late_step()
             return
         self._copies.look()
@@ -235,7 +242,7 @@ class Sync(RunState):
         if self._closed:
             return
         try:
-            if self.done:
+            if self._done:
                 if self._was_late and self._has_result:
                     Replica.scatter(self._replica)  # without the other ranks: theirs are as complete
                 self._member.finish()
@@ -294,7 +301,7 @@ class Sync(RunState):
             )
 
     def _end(self) -> None:
-        self.done = True
+        self._done = True
         if self._node is not None:
             self._node.lift_limit()
 
@@ -319,7 +326,7 @@ class Sync(RunState):
             self._close()
 
     def _close(self) -> None:
-        self.done = True
+        self._done = True
         self._note_last()
         self._finalizer.detach()
         self._member.close()

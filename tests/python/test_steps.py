@@ -1,11 +1,13 @@
 """Which of a loop's steps the run counts, and what is said of those that it does not."""
 
+import os
 import pathlib
 import signal
 import subprocess
 import sys
 import unittest
 from collections import OrderedDict
+from unittest import mock
 
 import torch
 from sync_case import SyncCase, batch, perceptron
@@ -183,6 +185,28 @@ class Steps(SyncCase):
                 optimizer.step()
                 sync.step()
         self.assertEqual(sync.step_number, 4)
+        sync.finish()
+
+    @mock.patch("longwave._steps.ASKED_MAX", 100)
+    def test_of_a_loop_without_batches_it_says_so_and_sigterm_ends_it(self):
+        sync = self.sync(torch.optim.SGD(self.model.parameters(), lr=0.1))
+        with self.assert_warns("sync.done was read 100 times, and no step was taken"):
+            for _ in range(105):
+                self.assertFalse(sync.done)
+        with self.assertRaises(SystemExit) as ended:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.assertEqual(ended.exception.code, 128 + signal.SIGTERM)
+        sync.finish()
+
+    @mock.patch("longwave._steps.ASKED_MAX", 100)
+    def test_a_loop_that_asks_as_often_as_it_computes_is_none_without_batches(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        sync = self.sync(optimizer)
+        with self.assertNoLogs("longwave"):
+            for does in (lambda: sync.note(1.0), self.pass_back, optimizer.step):
+                for _ in range(99):
+                    self.assertFalse(sync.done)
+                does()
         sync.finish()
 
     def ends_at_a_signal(self, before):
