@@ -48,7 +48,8 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
                      config.train.warmup_steps, " of train.warmup_steps"));
   }
   config.train.threads = WorkerThreads(config);
-  LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
+  DataReport data;
+  LONGWAVE_RETURN_IF_ERROR(CheckRun(config, &data));
   if (config.data.path != kCompilerHeaders) {
     config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();
   }
