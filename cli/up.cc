@@ -343,7 +343,15 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
   }
   const RunFolder& folder = *resumed;
-  if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
+  if (!options.resume.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
+    // A text has no checksum, and is written back below.
+    LONGWAVE_ASSIGN_OR_RETURN(const RunConfig again, ResolveConfig(options));
+    if (FormatConfig(again) != FormatConfig(config)) {
+      return DataLoss(folder.config_file(),
+                      ": two reads of it differ, wanted the same twice; nothing was changed");
+    }
+  }
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
   const bool is_secured =
       IsSecured(config.security.mode, {cluster.listen, config.cluster.shard_host});

@@ -142,6 +142,7 @@ class DeltaLog {
   absl::Status WriteGroup(std::span<Pending> group);
   void Index(const MergedName& name, const Place& place);
   absl::StatusOr<Place> FindMerged(uint32_t segment, uint32_t round) const;
+  absl::StatusOr<MergedRecord> ReadMergedAt(const Place& place) const;
   static std::optional<MergedName> MergedNameOf(const LogRecord& record);
   absl::StatusOr<std::shared_ptr<const std::vector<std::byte>>> Read(const File& file,
                                                                      uint64_t offset,
