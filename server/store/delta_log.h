@@ -91,6 +91,9 @@ class DeltaLog {
   absl::StatusOr<uint64_t> MergedPayloadBytes(uint32_t segment, uint32_t first_round,
                                               uint32_t last_round) const;
 
+  // For an update that ReadMerged finds damaged: from here on the log lacks it.
+  void ForgetMerged(uint32_t segment, uint32_t round) { merged_[segment].erase(round); }
+
   // The sequence number of that record. NotFound: as ReadMerged.
   absl::StatusOr<uint64_t> MergedSequence(uint32_t segment, uint32_t round) const;
 
