@@ -71,10 +71,11 @@ absl::Status Cluster::Start() {
   const std::string config_file = folder_->config_file();
 
   Child* coordinator = nullptr;
-  LONGWAVE_RETURN_IF_ERROR(Launch("coordinator",
-                                  {server, "--role=coordinator", "--config", config_file,
-                                   "--listen", options_.listen, "--run-dir", folder_->path()},
-                                  1, &coordinator));
+  std::vector<std::string> arguments = {server,      "--role=coordinator", "--config",
+                                        config_file, "--listen",           options_.listen,
+                                        "--run-dir", folder_->path()};
+  if (options_.continues) arguments.emplace_back("--continue-failed");
+  LONGWAVE_RETURN_IF_ERROR(Launch("coordinator", std::move(arguments), 1, &coordinator));
   LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
 
   std::vector<Child*> shards(config_->run.shards);

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/base/memory.h"
 #include "common/base/random_word.h"
@@ -283,9 +284,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
     const absl::Duration silence =
         MonotonicNow() - std::max(schedule_.answered_at(), data_.figures().last_frame);
-    if (silence <= absl::Seconds(options_.config.cluster.start_timeout_s)) return absl::OkStatus();
-    return Unavailable(reason, "; nothing was heard of the run for ",
-                       absl::FormatDuration(silence));
+    const absl::Duration patience = absl::Seconds(options_.config.cluster.start_timeout_s);
+    if (known_epoch_ != 0 || silence <= patience) return absl::OkStatus();
+    return Unavailable(reason, "; nothing was heard of the run for ", FormatSeconds(silence));
   }
 
   // The folder's log may take longer to read than the coordinator waits for a heartbeat, so another

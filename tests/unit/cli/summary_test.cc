@@ -161,7 +161,7 @@ TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
   }
   std::ofstream(summary_file) << R"({"outcome": "finished"})";
   EXPECT_EQ(RunFolder::Open(path).status().message(),
-            "the run in " + path + " has finished, wanted one that was parked");
+            "the run in " + path + " has finished, wanted one that was parked or has failed");
 }
 
 TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {
