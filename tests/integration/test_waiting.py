@@ -1,4 +1,4 @@
-"""What is away for longer than a start may take, or cannot be had for now, is waited for and ends no run."""
+"""Waits that end no run: for processes away for longer than a start may take, and for data that cannot be had for now."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ import unittest
 from by_hand import HandCluster
 from harness import IntegrationTest
 
-# What is frozen for AWAY_S is lost by its heartbeats, and has been away for longer than the limit of a start.
+# A process frozen for so long is lost by its heartbeats, and has been away for longer than the limit of a start.
 AWAY_S = 8
 SETTINGS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_steps": 2, "sync__quorum": 0.5,
             "cluster__grace_min_s": 0.2, "cluster__grace_max_s": 0.5, "cluster__heartbeat_timeout_s": 2}
