@@ -73,10 +73,11 @@ absl::Status Cluster::Start() {
 
   std::remove(folder_->address_file().c_str());  // that of an `up` that was killed
   Child* coordinator = nullptr;
-  LONGWAVE_RETURN_IF_ERROR(Launch("coordinator",
-                                  {server, "--role=coordinator", "--config", config_file,
-                                   "--listen", options_.listen, "--run-dir", folder_->path()},
-                                  1, &coordinator));
+  std::vector<std::string> arguments = {server,      "--role=coordinator", "--config",
+                                        config_file, "--listen",           options_.listen,
+                                        "--run-dir", folder_->path()};
+  if (options_.continues) arguments.emplace_back("--continue-failed");
+  LONGWAVE_RETURN_IF_ERROR(Launch("coordinator", std::move(arguments), 1, &coordinator));
   LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
   // For other commands alone, which name the run by its folder.
   WriteFile(folder_->address_file(), coordinator_address_ + "\n").IgnoreError();

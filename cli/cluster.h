@@ -34,6 +34,7 @@ struct ClusterOptions {
   uint32_t threads = 1;  // of each worker
   // Each process keeps its state in the run's folder, and restarts after a signal has killed it.
   bool keep_state = false;
+  bool continues = false;          // the coordinator goes on with a run that has failed
   ClusterCredentials credentials;  // already made; or none: the run is not secured
   // By a process's name ("shard-0"); empty: no process has a placement.
   std::function<Placement(const std::string& process)> place;

@@ -53,8 +53,9 @@ int main(int argc, char** argv) {
   up_command->add_flag("--no-state", up.no_state,
                        "Keep nothing on disk to go on from: a process that is killed ends the run");
   up_command
-      ->add_option("--resume", up.resume,
-                   "Go on with a run that was parked: its folder, or its name in --runs-dir")
+      ->add_option(
+          "--resume", up.resume,
+          "Go on with a run that was parked or has failed: its folder, or its name in --runs-dir")
       ->excludes("config", "--name", "--no-state", "--start-from")
       ->check(longwave::NotEmpty());
 

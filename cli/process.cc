@@ -46,8 +46,7 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
 // Waits for the end of the parent, and then ends the process group that the parent has put this
 // process into: the kernel's watch of a child does not reach the child's own children, such as
 // those of `sh -c`. Only async-signal-safe calls.
-[[noreturn]] void BecomeGuard(pid_t parent) {
-  const pid_t parent_group = getpgrp();
+[[noreturn]] void BecomeGuard(pid_t parent, pid_t parent_group) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -71,14 +70,17 @@ void EndGuard(pid_t guard) {
 }
 
 // The child's part between fork and exec. Only async-signal-safe calls, since other threads of the
-// parent may have held any lock. `failure_fd` carries the reason of a failure to the parent; a
-// successful exec closes it.
-[[noreturn]] void BecomeChild(pid_t parent, char* const* argv, char* const* envp, int null_fd,
-                              int output_fd, int log_fd, int failure_fd) {
+// parent may have held any lock. `begin_fd` ends once the guard is in the child's group, or the parent
+// is dead. `failure_fd` carries the reason of a failure to the parent; a successful exec closes it.
+[[noreturn]] void BecomeChild(pid_t parent, char* const* argv, char* const* envp, int begin_fd,
+                              int null_fd, int output_fd, int log_fd, int failure_fd) {
   sigset_t none;
   sigemptyset(&none);
   std::signal(SIGPIPE, SIG_DFL);
   bool ok = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+  char none_comes;
+  while (read(begin_fd, &none_comes, 1) < 0 && errno == EINTR) {
+  }
   if (getppid() != parent) _exit(kExitCannotExec);  // the parent died before the watch was set
   ok = ok && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
        dup2(log_fd, STDERR_FILENO) >= 0 && sigprocmask(SIG_SETMASK, &none, nullptr) == 0;
@@ -101,18 +103,20 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
     return Unavailable("cannot start ", options.name, " (", options.argv[0],
                        "): ", ErrorText(error));
   };
-  const pid_t parent = getpid();
+  const pid_t parent = getpid(), parent_group = getpgrp();
   if (options.is_command) {
     guard = fork();  // before the pipes, whose ends it would hold open
     if (guard < 0) return failed(errno);
-    if (guard == 0) BecomeGuard(parent);
+    if (guard == 0) BecomeGuard(parent, parent_group);
   }
   Descriptor null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Descriptor log_fd(
       open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (null_fd.get() < 0 || log_fd.get() < 0) return failed(errno);
   const off_t log_begin = std::max<off_t>(0, lseek(log_fd.get(), 0, SEEK_END));
-  int output[2], failure[2];
+  int begin[2], output[2], failure[2];
+  if (pipe2(begin, O_CLOEXEC) != 0) return failed(errno);
+  Descriptor begin_read(begin[0]), begin_write(begin[1]);
   if (pipe2(output, O_CLOEXEC) != 0) return failed(errno);
   Descriptor output_read(output[0]), output_write(output[1]);
   if (pipe2(failure, O_CLOEXEC) != 0) return failed(errno);
@@ -121,9 +125,15 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
   const pid_t pid = fork();
   if (pid < 0) return failed(errno);
   if (pid == 0) {
-    BecomeChild(parent, argv.data(), envp.data(), null_fd.get(), output_write.get(), log_fd.get(),
-                failure_write.get());
+    begin_write.Close();
+    BecomeChild(parent, argv.data(), envp.data(), begin_read.get(), null_fd.get(),
+                output_write.get(), log_fd.get(), failure_write.get());
   }
+  if (guard > 0) {
+    setpgid(pid, pid);  // the child may not have done so yet
+    setpgid(guard, pid);
+  }
+  begin_write.Close();
   failure_write.Close();
   int error = 0;
   ssize_t got;
@@ -134,7 +144,6 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
     WaitFor(pid, nullptr);
     return failed(error);
   }
-  if (guard > 0) setpgid(guard, pid);
   fcntl(output_read.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<Process>(
       new Process(options.name, pid, guard, output_read.Release(), options.log_file, log_begin));

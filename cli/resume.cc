@@ -49,7 +49,14 @@ absl::Status CheckLonger(const RunFolder& folder, const RunConfig& before,
 
 }  // namespace
 
-absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config) {
+absl::Status CheckSameRun(const RunFolder& folder, const std::vector<std::string>& overrides,
+                          const RunConfig& config) {
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig again, LoadConfig(folder.config_file(), overrides));
+  again.data = config.data;  // whose paths are made absolute
+  if (FormatConfig(again) != FormatConfig(config)) {
+    return DataLoss(folder.config_file(),
+                    ": two reads of it differ, wanted the same twice; nothing was changed");
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig before, LoadConfig(folder.config_file()));
   if (IsLongerRun(BindingSettings(before), BindingSettings(config)))
     return CheckLonger(folder, before, config);

@@ -97,12 +97,11 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::ifstream file(folder.summary_file());
   const nlohmann::json summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   const std::string outcome = TextAt(summary, "outcome");
-  // The coordinator knows whether a failed run can resume.
   if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
     return folder;
   return FailedPrecondition("the run in ", path, " has ",
                             outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
-                            ", wanted one that was parked");
+                            ", wanted one that was parked or has failed");
 }
 
 absl::Status CheckReadable(const std::string& path) {

@@ -140,6 +140,7 @@ class Run {
     feed_.Connect(cluster_.coordinator_address(), credentials_.operator_folder());
     std::optional<absl::Time> over_since;
     absl::Time ended_since = absl::InfiniteFuture();
+    bool was_silent = false;
     while (true) {
       const absl::Status children = cluster_.Supervise(StatusFeed::kInterval);
       feed_.Refresh();
@@ -166,12 +167,15 @@ class Run {
           break;
       }
       // `up` itself may have been stopped for as long.
-      if (feed_.silence() > StatusFeed::kSilenceMax &&
-          !Answered(kReasonPatience, [this] { return feed_.Refresh(); })) {
-        return Failed(absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
-                                   " has not answered for ",
-                                   absl::FormatDuration(StatusFeed::kSilenceMax)));
+      const bool is_silent = feed_.silence() > StatusFeed::kSilenceMax &&
+                             !Answered(kReasonPatience, [this] { return feed_.Refresh(); });
+      if (is_silent) {
+        const std::string sentence =
+            absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
+                         " has not answered for ", absl::FormatDuration(StatusFeed::kSilenceMax));
+        if (!was_silent) Notice(absl::StrCat(sentence, "; the run waits for it"));
       }
+      was_silent = is_silent;
       const absl::Time now = MonotonicNow();
       // A user's command may work on after the run, without a limit.
       if (feed_.over() && workers_are_commands_) continue;
@@ -320,7 +324,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options, &data));
   ClusterOptions cluster = {.listen = ListenAddress(config),
                             .threads = WorkerThreads(config),
-                            .keep_state = !options.no_state};
+                            .keep_state = !options.no_state,
+                            .continues = !options.resume.empty()};
   LONGWAVE_ASSIGN_OR_RETURN(cluster.binaries, OwnFolder());
   if (options.worker_command.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_command, ParseWorkerCommand(*options.worker_command));
@@ -347,7 +352,8 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
   }
   const RunFolder& folder = *resumed;
-  if (!options.resume.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, config));
+  if (!options.resume.empty())
+    LONGWAVE_RETURN_IF_ERROR(CheckSameRun(folder, options.overrides, config));
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.config_file(), FormatConfig(config)));
   if (!data.lines.empty()) LONGWAVE_RETURN_IF_ERROR(TellData(folder, data));
   const bool is_secured =
@@ -377,6 +383,10 @@ int RunUp(const UpOptions& options) {
   PrintClosing(summary.outcome, ClosingLine(summary, run_folder));
   const bool failed = summary.outcome == RunOutcome::kFailed;
   if (failed) PrintLine(stderr, "logs are in ", run_folder, "/logs");
+  if (failed && !options.no_state) {
+    PrintLine(stderr, "once the cause is mended it goes on with: longwave up --resume ",
+              ForShell(run_folder));
+  }
   if (summary.outcome == RunOutcome::kFinished) return 0;
   return signal && !failed ? 128 + *signal : 1;
 }

@@ -55,8 +55,11 @@ absl::Status TellData(const RunFolder& folder, const DataReport& data);
 
 // Whether a run of these settings can go on in the folder; the coordinator would refuse another
 // after the folder's configuration is overwritten. A larger run.steps makes a run longer, and a
-// printed line says what that does to the learning rate. Errors: FailedPrecondition.
-absl::Status CheckSameRun(const RunFolder& folder, const RunConfig& config);
+// printed line says what that does to the learning rate. overrides: key=value, as `config` was read
+// with. Errors: FailedPrecondition; DataLoss: the file, which has no checksum and is written again,
+// was read wrong.
+absl::Status CheckSameRun(const RunFolder& folder, const std::vector<std::string>& overrides,
+                          const RunConfig& config);
 
 // The coordinator's listen address: as configured, unless that is the default, whose fixed port
 // would permit only one run at a time on this machine.

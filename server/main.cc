@@ -53,6 +53,7 @@ struct Flags {
   std::string run_dir;
   std::string state_dir;
   bool exit_when_done = false;
+  bool continues_failed = false;
 };
 
 // The process that started this one waits for this line.
@@ -90,7 +91,8 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
            .state_dir = flags.state_dir,
            .health_address = flags.health,
            .metrics = &metrics,
-           .exit_when_done = flags.exit_when_done}));
+           .exit_when_done = flags.exit_when_done,
+           .continues_failed = flags.continues_failed}));
   SayHealth(service->health_address());
   SayReady(service->address());
   SayMetrics(metrics_server.get());
@@ -176,6 +178,8 @@ int Main(int argc, char** argv) {
                  "resumes; without one nothing is kept");
   app.add_flag("--exit-when-done", flags.exit_when_done,
                "coordinator: end with the run, with status 1 if it failed");
+  app.add_flag("--continue-failed", flags.continues_failed,
+               "coordinator: go on with the run in --state-dir if it has failed");
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "shard: stay when the run is over, until told to end");
   const CLI::Option* const shard =

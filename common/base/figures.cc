@@ -37,6 +37,10 @@ std::string FormatDuration(double seconds) {
                    : absl::StrFormat("%d:%02d", minutes, rest);
 }
 
+std::string FormatSeconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
 std::string FormatLoss(double loss) {
   return std::isnan(loss) ? "-" : absl::StrFormat("%.3f", loss);
 }

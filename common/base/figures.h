@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace longwave {
 
 // Texts of figures for people: units are powers of 1000, with three or four digits.
@@ -11,7 +13,8 @@ namespace longwave {
 std::string FormatBytes(double bytes);       // "999 B", "1.0 kB", "63.2 kB", "13.8 MB"
 std::string FormatCount(double count);       // "999", "12.3 k", "1.05 M"
 std::string FormatDuration(double seconds);  // "0:07", "12:03", "1:02:03"; "-" if not finite
-std::string FormatLoss(double loss);         // "2.187"; "-" for a loss that is not known, i.e. NaN
+std::string FormatSeconds(absl::Duration duration);  // "0.3 s", "300.0 s": a span in a sentence
+std::string FormatLoss(double loss);  // "2.187"; "-" for a loss that is not known, i.e. NaN
 std::string FormatRatio(double numerator, double denominator);  // "218 x", "6.1 x"; "-" by zero
 std::string FormatHash(uint64_t hash);                          // 16 hex digits
 

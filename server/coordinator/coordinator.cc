@@ -160,8 +160,8 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   // The new epoch tells workers the shard's new address.
   BeginEpoch();
   Note(effects, "shard ", request.shard, " is back at ", request.data_endpoint, " after ",
-       Seconds(silence), shard.restore ? ", without its folder: it restores its range" : "", "; ",
-       Members());
+       FormatSeconds(silence), shard.restore ? ", without its folder: it restores its range" : "",
+       "; ", Members());
 }
 
 void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
@@ -224,7 +224,7 @@ void Coordinator::OnMemberHeartbeat(Worker& worker, const WorkerHeartbeat& heart
   if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
   if (is_over()) return;
   if (worker.lost) {
-    Join(worker, absl::StrCat("is heard again after ", Seconds(silence), " and joins again"),
+    Join(worker, absl::StrCat("is heard again after ", FormatSeconds(silence), " and joins again"),
          effects);
   }
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
@@ -301,7 +301,8 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
                      effects);
   }
   if (std::exchange(shard.silent, false)) {
-    Note(effects, "shard ", heartbeat.shard, " is heard again after ", Seconds(now - shard.heard));
+    Note(effects, "shard ", heartbeat.shard, " is heard again after ",
+         FormatSeconds(now - shard.heard));
   }
   // A process that fails may be followed by one that works, so the failure is trouble until then.
   const std::string& trouble = heartbeat.failure.empty() ? heartbeat.trouble : heartbeat.failure;
@@ -353,7 +354,7 @@ void Coordinator::On(const Tick&, absl::Time now, Effects& effects) {
     DropSilentBeforeStart(now, effects);
     if (now - *first_step_ <= options_.start_timeout) return;
     End(RunPhase::kFailed,
-        absl::StrCat("the run did not start within ", Seconds(options_.start_timeout), ": ",
+        absl::StrCat("the run did not start within ", FormatSeconds(options_.start_timeout), ": ",
                      WhoIsRegistered()),
         now, effects);
   } else if (phase_ == RunPhase::kTraining) {

@@ -36,6 +36,8 @@ struct CoordinatorOptions {
   std::function<absl::StatusOr<uint64_t>(const Manifest&, uint64_t layout_hash)> segment_count;
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
+  absl::Duration away_timeout = absl::InfiniteDuration();  // in start_timeout's place: see below
+  bool continues_failed = false;  // a record of a run that has failed goes on where it ended
   // A new process of a shard gets the place of one without a heartbeat for this long.
   absl::Duration replace_after = absl::Seconds(2);
   // The run waits for no member whose newest report is more rounds than this behind the run's.
@@ -148,7 +150,7 @@ using CoordinatorEffect =
 //             index and sums stay.
 //
 // RunStatus::trouble states what the run waits for, beyond its rounds. These waits end the run,
-// each after start_timeout:
+// each after start_timeout, or away_timeout once a round is finished:
 //   - A worker or shard is missing to begin with.
 //   - A shard has exceeded heartbeat_timeout. It may come back with other endpoints and another
 //     incarnation. The new process gets the place once the one before has sent no heartbeat for
@@ -345,6 +347,10 @@ class Coordinator {
   // Leaves members out that hold up a sealing round.
   void LeaveOutOverdue(absl::Time now, Effects& effects);
   void PassDutyOn(absl::Time now, Effects& effects);
+  // How long the run waits for a shard, a member or the weights.
+  absl::Duration Patience() const {
+    return ledger_.next_round() > 0 ? options_.away_timeout : options_.start_timeout;
+  }
   // How long one member may take for its part of the end. A repair, the last validation and the
   // weights take longer where models are large and rounds long.
   absl::Duration EndPatience(absl::Time now) const;

@@ -239,7 +239,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
       "shard %d, %s the run's folder, asks for the place of one at %s that was heard %s ago; "
       "wanted it to be silent for %s",
       request.shard, request.run != 0 ? "with" : "without", shard.address.data_endpoint,
-      Seconds(silence), Seconds(options_.replace_after)));
+      FormatSeconds(silence), FormatSeconds(options_.replace_after)));
 }
 
 absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {

@@ -112,7 +112,7 @@ void Coordinator::SayWhatIsMissing(absl::Duration waited, Effects& effects) {
   std::string missing = WhatIsMissing();
   if (missing == lacking_) return;
   lacking_ = std::move(missing);
-  Note(effects, lacking_, "; the run waits for it for ", Seconds(options_.start_timeout));
+  Note(effects, lacking_, WaitsFor("it", Patience()));
 }
 
 std::string Coordinator::WhatIsMissing() const {
@@ -154,14 +154,14 @@ void Coordinator::WatchShards(absl::Time now, Effects& effects) {
   for (auto& [index, shard] : shards_) {
     const absl::Duration silence = now - shard.heard;
     if (silence <= options_.heartbeat_timeout) continue;
-    std::string sentence = absl::StrCat("shard ", index, " was not heard for ", Seconds(silence),
-                                        ", wanted a heartbeat within ",
-                                        Seconds(options_.heartbeat_timeout), LastSaid(shard));
-    if (silence > options_.heartbeat_timeout + options_.start_timeout) {
+    std::string sentence = absl::StrCat("shard ", index, " was not heard for ",
+                                        FormatSeconds(silence), ", wanted a heartbeat within ",
+                                        FormatSeconds(options_.heartbeat_timeout), LastSaid(shard));
+    if (silence > options_.heartbeat_timeout + Patience()) {
       return End(RunPhase::kFailed, std::move(sentence), now, effects);
     }
     if (std::exchange(shard.silent, true)) continue;
-    Note(effects, sentence, "; the run waits for it for ", Seconds(options_.start_timeout));
+    Note(effects, sentence, WaitsFor("it", Patience()));
   }
 }
 
@@ -170,8 +170,8 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
     alone_since_.reset();
   } else if (!alone_since_) {
     alone_since_ = now;
-    Note(effects, "no worker is left; the run waits for one for ", Seconds(options_.start_timeout));
-  } else if (now - *alone_since_ > options_.start_timeout) {
+    Note(effects, "no worker is left", WaitsFor("one", Patience()));
+  } else if (now - *alone_since_ > Patience()) {
     return End(RunPhase::kFailed,
                absl::StrCat("no worker is left", last_loss_.empty() ? "" : ": ", last_loss_), now,
                effects);
@@ -182,7 +182,7 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
   PassDutyOn(now, effects);
   const Worker* const writer = Validator();
   const bool is_written = IsSealed() && writer != nullptr && !writer->shirks;
-  if (lacking_since_ && !is_written && now - *lacking_since_ > options_.start_timeout) {
+  if (lacking_since_ && !is_written && now - *lacking_since_ > Patience()) {
     End(RunPhase::kFailed, WhatIsMissing(), now, effects);
   }
 }
@@ -204,7 +204,7 @@ void Coordinator::LeaveOutOverdue(absl::Time now, Effects& effects) {
     if (!worker.is_active() || ledger_.HasReported(index, round)) continue;
     LeaveOut(worker,
              absl::StrCat("has not reported the hashes of its replica with all rounds for ",
-                          Seconds(held), " after another worker"),
+                          FormatSeconds(held), " after another worker"),
              effects);
   }
   FinishRounds(now, effects);
@@ -225,7 +225,7 @@ void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
   workers_.at(duty_of_).shirks = true;
   if (Validator()->member.worker == duty_of_) return;
   Note(effects, Describe(writer->member), " has not written the weights for ",
-       Seconds(now - *duty_since_), "; ", Describe(Validator()->member), " is to do it");
+       FormatSeconds(now - *duty_since_), "; ", Describe(Validator()->member), " is to do it");
 }
 
 void Coordinator::ForgiveOwnPause(absl::Time now) {

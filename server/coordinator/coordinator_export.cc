@@ -117,6 +117,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
   }
   membership_.epoch = record.state.epoch;
   HearOfClosedRounds();
+  if (options_.continues_failed && phase_ == RunPhase::kFailed) {
+    phase_ = membership_.epoch == 0 ? RunPhase::kWaiting : RunPhase::kTraining;
+    reason_.clear();
+    unsaved_ = true;
+  }
 }
 
 CoordinatorState Coordinator::ExportState(absl::Time now) const {

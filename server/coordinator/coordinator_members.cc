@@ -66,7 +66,8 @@ void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
     return now - entry.second.heard > options_.heartbeat_timeout;
   };
   const auto notice = [&](const std::string& who, absl::Time heard) {
-    Note(effects, who, " was not heard for ", Seconds(now - heard), " and gives its place up");
+    Note(effects, who, " was not heard for ", FormatSeconds(now - heard),
+         " and gives its place up");
   };
   std::vector<uint32_t> silent;
   for (const auto& entry : workers_) {
@@ -165,9 +166,9 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
     if (worker.lost || silence <= options_.heartbeat_timeout) continue;
     worker.lost = true;
     SetMember(worker);
-    losses.push_back(absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
-                                  ", wanted a heartbeat within ",
-                                  Seconds(options_.heartbeat_timeout)));
+    losses.push_back(absl::StrCat(Describe(worker.member), " was not heard for ",
+                                  FormatSeconds(silence), ", wanted a heartbeat within ",
+                                  FormatSeconds(options_.heartbeat_timeout)));
   }
   if (losses.empty()) return;
   LowerFirstRounds();

@@ -38,8 +38,9 @@ void ForgetOldHashes(std::vector<FinishedRound>* rounds, size_t from) {
   if (rounds->size() <= kRoundsWithHashes) return;
   const size_t end = rounds->size() - kRoundsWithHashes;
   for (size_t i = from > kRoundsWithHashes ? from - kRoundsWithHashes : 0; i < end; ++i) {
-    (*rounds)[i].hashes = {};
-    (*rounds)[i].undecided = {};
+    // `= {}` would keep the memory.
+    (*rounds)[i].hashes = std::vector<uint64_t>();
+    (*rounds)[i].undecided = std::vector<uint32_t>();
   }
 }
 

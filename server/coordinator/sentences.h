@@ -3,16 +3,20 @@
 
 #include <string>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/figures.h"
 
 namespace longwave {
 
 // Private to this folder.
 
-// "0.3 s": how sentences give a span of time.
-inline std::string Seconds(absl::Duration duration) {
-  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+// "; the run waits for it for 300.0 s": without the time if it has no end.
+inline std::string WaitsFor(absl::string_view whom, absl::Duration patience) {
+  return absl::StrCat(
+      "; the run waits for ", whom,
+      patience == absl::InfiniteDuration() ? "" : " for " + FormatSeconds(patience));
 }
 
 // Why a worker that has left is told to stop; follows its name.

@@ -97,12 +97,13 @@ constexpr absl::string_view kBookFile = "admission";
 absl::StatusOr<AdmissionBook> ReadBook(const std::string& folder) {
   if (folder.empty()) return AdmissionBook();
   const std::string path = JoinPath(folder, kBookFile);
-  const absl::StatusOr<Buffer> bytes =
-      ReadWhole(*MakePosixFileSystem(), path, AdmissionBook::kBytesMax);
-  if (absl::IsNotFound(bytes.status())) return AdmissionBook();
-  LONGWAVE_RETURN_IF_ERROR(bytes.status());
-  auto book = AdmissionBook::Decode(bytes->bytes());
-  if (!book.ok()) return Prefixed(path, book.status());
+  absl::StatusOr<AdmissionBook> book = ReadUntilSure([&]() -> absl::StatusOr<AdmissionBook> {
+    LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes,
+                              ReadWhole(*MakePosixFileSystem(), path, AdmissionBook::kBytesMax));
+    auto decoded = AdmissionBook::Decode(bytes.bytes());
+    return decoded.ok() ? std::move(decoded) : Prefixed(path, decoded.status());
+  });
+  if (absl::IsNotFound(book.status())) return AdmissionBook();
   return book;
 }
 

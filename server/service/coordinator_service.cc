@@ -475,7 +475,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
 absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     const CoordinatorServiceOptions& options) {
-  const CoordinatorOptions core_options = OptionsOf(options.config);
+  CoordinatorOptions core_options = OptionsOf(options.config);
+  core_options.continues_failed = options.continues_failed;
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   std::unique_ptr<CoordinatorStore> store;
   std::optional<CoordinatorRecord> record;

@@ -24,7 +24,8 @@ struct CoordinatorServiceOptions {
   std::string health_address;
   // The process's metrics, of part kCoordinator; outlives the service. Null: not served.
   Metrics* metrics = nullptr;
-  bool exit_when_done = false;  // end with the run; false: answer calls until told to end
+  bool exit_when_done = false;    // end with the run; false: answer calls until told to end
+  bool continues_failed = false;  // see CoordinatorOptions
 };
 
 // The coordinator of one run: the pure state machine behind gRPC, with the real clock.

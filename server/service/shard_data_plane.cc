@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/figures.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 
@@ -164,8 +165,8 @@ ShardHeartbeat ShardDataPlane::Report(uint32_t known_epoch) const {
   const std::lock_guard lock(mutex_);
   if (const absl::Duration busy = MonotonicNow() - report_.since;
       report_.is_due && busy > kBusyMax) {
-    report.trouble = absl::StrCat("has taken no frame for ", absl::FormatDuration(busy),
-                                  "; does its disk answer?");
+    report.trouble =
+        absl::StrCat("has taken no frame for ", FormatSeconds(busy), "; does its disk answer?");
   }
   return report;
 }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/base/memory.h"
 #include "common/base/random_word.h"
@@ -140,12 +141,12 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       serving = std::thread([this] { NoteFailure(data_.Serve()); });
     });
     if (serving.joinable()) {
-      if (status.ok() && options_.stay_when_done) Stay(stop);
+      if (status.ok()) Stay(stop);
       data_.Stop();
       serving.join();
-    } else if (absl::IsFailedPrecondition(status) && options_.stay_when_done && RunIsOver()) {
+    } else if (absl::IsFailedPrecondition(status) && RunEndedWell()) {
       Log(LogLevel::kInfo, status.message());
-      ready();
+      if (options_.stay_when_done) ready();
       Stay(stop);
       status = absl::OkStatus();
     }
@@ -166,18 +167,20 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return names_.Admit(caller);
   }
 
-  // A shard whose run is over counts as ready.
+  // For stay_when_done. A shard whose run is over counts as ready.
   void Stay(const std::stop_token& stop) {
-    if (stop.stop_requested()) return;
+    if (!options_.stay_when_done || stop.stop_requested()) return;
     Log(LogLevel::kInfo, "stays until it is told to end");
     SetReady(true);
     while (!stop.stop_requested()) WaitFor(absl::Hours(1), stop);
   }
 
-  bool RunIsOver() {
+  // Whether nothing is left to do: by any end of the run, if the shard stays.
+  bool RunEndedWell() {
     for (int i = 0; i < kRunIsOverTries; ++i) {
       const auto run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
-      if (run.ok()) return IsOver(run->phase);
+      if (!run.ok()) continue;
+      return options_.stay_when_done ? IsOver(run->phase) : run->phase == RunPhase::kFinished;
     }
     return false;
   }
@@ -281,9 +284,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
     const absl::Duration silence =
         MonotonicNow() - std::max(schedule_.answered_at(), data_.figures().last_frame);
-    if (silence <= absl::Seconds(options_.config.cluster.start_timeout_s)) return absl::OkStatus();
-    return Unavailable(reason, "; nothing was heard of the run for ",
-                       absl::FormatDuration(silence));
+    const absl::Duration patience = absl::Seconds(options_.config.cluster.start_timeout_s);
+    if (known_epoch_ != 0 || silence <= patience) return absl::OkStatus();
+    return Unavailable(reason, "; nothing was heard of the run for ", FormatSeconds(silence));
   }
 
   // The folder's log may take longer to read than the coordinator waits for a heartbeat, so another

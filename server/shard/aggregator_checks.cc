@@ -142,9 +142,8 @@ absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout
     return InvalidArgument("quorum is ", options.quorum, ", wanted 0 to 1");
   }
   if (options.grace_min < absl::ZeroDuration() || options.grace_max < options.grace_min) {
-    return InvalidArgument("grace is ", absl::FormatDuration(options.grace_min), " to ",
-                           absl::FormatDuration(options.grace_max),
-                           ", wanted 0 or more, ascending");
+    return InvalidArgument("grace is ", FormatSeconds(options.grace_min), " to ",
+                           FormatSeconds(options.grace_max), ", wanted 0 or more, ascending");
   }
   const auto segments = layout.segments();
   const bool has_segment =

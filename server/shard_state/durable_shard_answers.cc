@@ -32,13 +32,8 @@ void DurableShard::AnswerFromLog(const FrameName& asked) {
   if (!record.ok() && !absl::IsNotFound(record.status())) {
     NoteUnreadable(record.status());
     if (MayBeReadLater(record.status())) return Answer(asked, Outcome::kBusy, "");
-    // The disk has damaged a record since the start.
-    if (!is_push) {
-      return Answer(
-          asked, Outcome::kRejected,
-          absl::StrCat("pull of worker ", asked.worker, ", round ", asked.round, ", segment ",
-                       asked.segment, ": the shard's log is damaged there"));
-    }
+    // The disk has damaged the record since the start. A snapshot of a later round replaces it.
+    store_->log().ForgetMerged(asked.segment, asked.round);
   }
   // The shard cannot tell whether the push is in a merge. `late` could count it twice.
   if (!record.ok()) return Answer(asked, Outcome::kCompacted, "");
@@ -117,6 +112,10 @@ void DurableShard::AnswerFetch(const FrameName& fetch) {
     if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
   }
   if (log_bytes.has_value()) return Answer(fetch, Outcome::kAccepted, "");
+  if (!has_nothing && store_ != nullptr && options_.can_catch_up) {
+    WantModel(segment);  // the log is damaged
+    return Answer(fetch, Outcome::kBusy, "");
+  }
   if (!has_nothing) {
     return Answer(
         fetch, Outcome::kRejected,

@@ -81,11 +81,14 @@ absl::StatusOr<std::optional<CatalogContents>> LoadCatalog(FileSystem& files,
                                                            const std::string& folder) {
   LONGWAVE_RETURN_IF_ERROR(RefuseOlderState(files, folder, "shard.db"));
   const std::string path = JoinPath(folder, kCatalogName);
-  const absl::StatusOr<Buffer> bytes = ReadWhole(files, path, kBytesMax);
-  if (absl::IsNotFound(bytes.status())) return std::nullopt;
-  if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<CatalogContents> contents = DecodeCatalog(bytes->bytes());
-  if (!contents.ok()) return Prefixed(path, contents.status());
+  absl::StatusOr<CatalogContents> contents =
+      ReadUntilSure([&]() -> absl::StatusOr<CatalogContents> {
+        LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, path, kBytesMax));
+        absl::StatusOr<CatalogContents> decoded = DecodeCatalog(bytes.bytes());
+        return decoded.ok() ? std::move(decoded) : Prefixed(path, decoded.status());
+      });
+  if (absl::IsNotFound(contents.status())) return std::nullopt;
+  LONGWAVE_RETURN_IF_ERROR(contents.status());
   return *std::move(contents);
 }
 

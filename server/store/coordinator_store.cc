@@ -115,20 +115,28 @@ absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Open(
 
 absl::Status CoordinatorStore::Recover() {
   LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
-  const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, path_, kFileBytesMax);
-  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
-  if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes->bytes());
-  if (absl::IsDataLoss(file.status())) {
-    return DataLoss(path_, ": ", file.status().message(), kWayOut);
-  }
-  if (!file.ok()) return Prefixed(path_, file.status());
+  Buffer bytes;
+  absl::StatusOr<CoordinatorFile> file = ReadUntilSure(
+      [&]() -> absl::StatusOr<CoordinatorFile> {
+        LONGWAVE_ASSIGN_OR_RETURN(bytes, ReadWhole(*files_, path_, kFileBytesMax));
+        absl::StatusOr<CoordinatorFile> decoded = ReadCoordinatorFile(bytes.bytes());
+        if (absl::IsDataLoss(decoded.status())) {
+          return DataLoss(path_, ": ", decoded.status().message(), kWayOut);
+        }
+        return decoded.ok() ? std::move(decoded) : Prefixed(path_, decoded.status());
+      },
+      [&](const CoordinatorFile& decoded) {
+        if (decoded.cut.empty()) return std::string();
+        return absl::StrCat(path_, ", offset ", decoded.end, ": ", decoded.cut);
+      });
+  if (absl::IsNotFound(file.status())) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(file.status());
   if (!file->cut.empty()) {
-    cut_ = absl::StrCat(path_, ", offset ", file->end, ": cut ", bytes->size() - file->end,
+    cut_ = absl::StrCat(path_, ", offset ", file->end, ": cut ", bytes.size() - file->end,
                         " bytes that were never synced: ", file->cut);
   }
   // The last process may have ended before it synced its last write or the file's name.
-  LONGWAVE_RETURN_IF_ERROR(files_->Settle(path_, file->end));
+  LONGWAVE_RETURN_IF_ERROR(files_->Settle(path_, bytes.bytes().first(file->end)));
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(path_));
   salt_ = file->salt;

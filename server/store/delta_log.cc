@@ -205,6 +205,10 @@ absl::StatusOr<uint64_t> DeltaLog::MergedSequence(uint32_t segment, uint32_t rou
 
 absl::StatusOr<MergedRecord> DeltaLog::ReadMerged(uint32_t segment, uint32_t round) const {
   LONGWAVE_ASSIGN_OR_RETURN(const Place place, FindMerged(segment, round));
+  return ReadUntilSure([&] { return ReadMergedAt(place); });
+}
+
+absl::StatusOr<MergedRecord> DeltaLog::ReadMergedAt(const Place& place) const {
   const File& file = by_number_.at(place.file);
   LONGWAVE_ASSIGN_OR_RETURN(const auto content, Read(file, place.offset, place.record_bytes));
   const auto lost = [&](absl::string_view why) {

@@ -91,6 +91,9 @@ class DeltaLog {
   absl::StatusOr<uint64_t> MergedPayloadBytes(uint32_t segment, uint32_t first_round,
                                               uint32_t last_round) const;
 
+  // For an update that ReadMerged finds damaged: from here on the log lacks it.
+  void ForgetMerged(uint32_t segment, uint32_t round) { merged_[segment].erase(round); }
+
   // The sequence number of that record. NotFound: as ReadMerged.
   absl::StatusOr<uint64_t> MergedSequence(uint32_t segment, uint32_t round) const;
 
@@ -142,6 +145,7 @@ class DeltaLog {
   absl::Status WriteGroup(std::span<Pending> group);
   void Index(const MergedName& name, const Place& place);
   absl::StatusOr<Place> FindMerged(uint32_t segment, uint32_t round) const;
+  absl::StatusOr<MergedRecord> ReadMergedAt(const Place& place) const;
   static std::optional<MergedName> MergedNameOf(const LogRecord& record);
   absl::StatusOr<std::shared_ptr<const std::vector<std::byte>>> Read(const File& file,
                                                                      uint64_t offset,

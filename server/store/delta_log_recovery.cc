@@ -55,19 +55,7 @@ absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
 
 absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   const std::string path = PathOf(number);
-  LONGWAVE_ASSIGN_OR_RETURN(const LogFile read, ReadLogFile(*files_, folder_, number, identity_));
-  const std::span<const std::byte> bytes = read.bytes.bytes();
-  const LogFileHeader& header = read.header;
-  const bool is_first = by_number_.empty();
   const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
-  const uint64_t wanted = !is_first       ? next_sequence_
-                          : known.empty() ? header.first_sequence
-                                          : known.front().first_sequence;
-  if (header.first_sequence != wanted || wanted == 0) {
-    return LostAt(path, 0, "first sequence number: got ", header.first_sequence, ", wanted ",
-                  wanted);
-  }
-
   const auto index = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
     // The checksum holds, so a body that cannot be decoded is no torn tail.
     const auto record = DecodeLogBody(view.head.kind, view.body, nullptr);
@@ -84,7 +72,27 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
     }
     return absl::OkStatus();
   };
-  LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(bytes, header, index));
+  LogFile read;
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const LogScan scan,
+      ReadUntilSure(
+          [&]() -> absl::StatusOr<LogScan> {
+            LONGWAVE_ASSIGN_OR_RETURN(read, ReadLogFile(*files_, folder_, number, identity_));
+            const uint64_t first = read.header.first_sequence;
+            const uint64_t wanted = !by_number_.empty() ? next_sequence_
+                                    : known.empty()     ? first
+                                                        : known.front().first_sequence;
+            if (first != wanted || wanted == 0) {
+              return LostAt(path, 0, "first sequence number: got ", first, ", wanted ", wanted);
+            }
+            return ScanLogFile(read.bytes.bytes(), read.header, index);
+          },
+          [&](const LogScan& scan) {
+            if (scan.fault.empty()) return std::string();
+            return absl::StrCat(path, ", offset ", scan.end, ": ", scan.fault);
+          }));
+  const std::span<const std::byte> bytes = read.bytes.bytes();
+  const LogFileHeader& header = read.header;
   if (!scan.fault.empty()) {
     if (!is_last) return LostAt(path, scan.end, scan.fault);
     if (scan.fault_was_durable) {
@@ -98,7 +106,7 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   if (is_last) {
     // Records of the last process may be in the system's memory alone, since its sync may have
     // failed or never happened. From here on these records count as durable.
-    LONGWAVE_RETURN_IF_ERROR(files_->Settle(path, scan.end));
+    LONGWAVE_RETURN_IF_ERROR(files_->Settle(path, bytes.first(scan.end)));
   }
   // The last process created the file just before it ended, or the catalog was lost.
   if (known.empty() || known.back().number < number) {

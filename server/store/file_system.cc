@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/log/log.h"
 
 namespace longwave {
 namespace {
@@ -29,6 +30,11 @@ absl::StatusOr<Buffer> ReadWhole(FileSystem& files, const std::string& path, uin
   std::vector<std::byte> bytes(size);
   LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, bytes));
   return Buffer(std::move(bytes));
+}
+
+void LogWrongRead(absl::string_view fault) {
+  Log(LogLevel::kWarning, "a second read differs from the first, which had found: ", fault,
+      "; are the disk and the memory in order?");
 }
 
 absl::Status Publish(FileSystem& files, const std::string& folder, absl::string_view name,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,10 +64,11 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
 
-  // Cuts the file to its first `bytes` bytes, writes these again in place and syncs. Afterwards
-  // readers see the bytes on the disk, even if an earlier sync of this file has failed. A crash
-  // meanwhile harms no bytes that were on the disk before. OutOfRange: the file is shorter.
-  virtual absl::Status Settle(const std::string& path, uint64_t bytes) = 0;
+  // Cuts the file to its first bytes, which are `verified`: the caller has read them and checked
+  // their checksums. Writes them again in place and syncs. Afterwards readers see the bytes on the
+  // disk, even if an earlier sync of this file has failed. A crash meanwhile harms no bytes that
+  // were on the disk before. OutOfRange: the file is shorter.
+  virtual absl::Status Settle(const std::string& path, std::span<const std::byte> verified) = 0;
 
   // Atomic; replaces a file with the name `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
@@ -83,6 +85,31 @@ class FileSystem {
 
 // Reads a whole file. ResourceExhausted: the file is larger than `bytes_max`.
 absl::StatusOr<Buffer> ReadWhole(FileSystem& files, const std::string& path, uint64_t bytes_max);
+
+// Files are cut, set aside and refused by what was read, and a read may go wrong where the disk is
+// right. So a fault counts once two reads in a row have found the same one. fault_of: a sentence
+// about a result without an error that is wrong all the same, else empty.
+inline constexpr int kReadsMax = 5;
+void LogWrongRead(absl::string_view fault);
+template <typename Read, typename FaultOf>
+std::invoke_result_t<Read> ReadUntilSure(const Read& read, const FaultOf& fault_of) {
+  const auto fault = [&](const std::invoke_result_t<Read>& result) {
+    return result.ok() ? std::string(fault_of(*result)) : std::string(result.status().message());
+  };
+  std::invoke_result_t<Read> result = read();
+  for (int reads = 1; reads < kReadsMax && !absl::IsNotFound(result.status()); ++reads) {
+    const std::string before = fault(result);
+    if (before.empty()) break;
+    result = read();
+    if (fault(result) == before) break;
+    LogWrongRead(before);
+  }
+  return result;
+}
+template <typename Read>
+std::invoke_result_t<Read> ReadUntilSure(const Read& read) {
+  return ReadUntilSure(read, [](const auto&) { return ""; });
+}
 
 // Writes a whole file atomically and durably: under a temporary name, synced, renamed to
 // folder/name (replacing an older file), and the folder synced. After an error the temporary file

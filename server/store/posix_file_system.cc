@@ -23,8 +23,6 @@
 namespace longwave {
 namespace {
 
-constexpr size_t kSettleChunkBytes = 1 << 20;
-
 absl::Status Failed(int error, absl::string_view what, absl::string_view path) {
   return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", what));
 }
@@ -166,26 +164,21 @@ class PosixFileSystem final : public FileSystem {
     return std::make_unique<PosixReadableFile>(std::move(fd), path);
   }
 
-  absl::Status Settle(const std::string& path, uint64_t bytes) override {
-    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(path, O_RDWR, "write"));
+  absl::Status Settle(const std::string& path, std::span<const std::byte> verified) override {
+    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(path, O_WRONLY, "write"));
     struct stat status;
     if (fstat(fd.get(), &status) != 0) return Failed(errno, "stat", path);
-    if (static_cast<uint64_t>(status.st_size) < bytes) {
+    const auto bytes = static_cast<off_t>(verified.size());
+    if (status.st_size < bytes) {
       return OutOfRange(path, ": has ", status.st_size, " bytes, wanted at least ", bytes);
     }
-    if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return Failed(errno, "cut", path);
-    std::vector<std::byte> chunk(kSettleChunkBytes);
-    for (uint64_t at = 0; at < bytes;) {
-      const auto part = std::span(chunk).first(std::min<uint64_t>(chunk.size(), bytes - at));
-      LONGWAVE_RETURN_IF_ERROR(ReadFully(fd.get(), at, part, path));
-      for (size_t done = 0; done < part.size();) {
-        const ssize_t wrote =
-            pwrite(fd.get(), part.data() + done, part.size() - done, static_cast<off_t>(at + done));
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return WriteFailed(errno, fd.get(), part.size() - done, path);
-        done += static_cast<size_t>(wrote);
-      }
-      at += part.size();
+    if (ftruncate(fd.get(), bytes) != 0) return Failed(errno, "cut", path);
+    for (auto left = verified; !left.empty();) {
+      const ssize_t wrote =
+          pwrite(fd.get(), left.data(), left.size(), bytes - static_cast<off_t>(left.size()));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) return WriteFailed(errno, fd.get(), left.size(), path);
+      left = left.subspan(static_cast<size_t>(wrote));
     }
     if (fsync(fd.get()) != 0) return Failed(errno, "sync", path);
     return absl::OkStatus();

@@ -60,7 +60,9 @@ absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& 
   // Only the first file of a log can stay without a record.
   if (contents->log_files.size() == 1 && contents->log_files.front().number == 1) {
     const std::string path = JoinPath(JoinPath(folder, "log"), LogFileName(1));
-    const absl::StatusOr<bool> begun = HasRecord(files, path);
+    const absl::StatusOr<bool> begun =
+        ReadUntilSure([&] { return HasRecord(files, path); },
+                      [&](bool has) { return has ? "" : path + ": has no record"; });
     if (!begun.ok() && !absl::IsNotFound(begun.status())) return begun.status();
     if (begun.ok() && !*begun) return begins_anew;
   }

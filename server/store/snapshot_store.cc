@@ -100,7 +100,7 @@ absl::Status SnapshotStore::Recover() {
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
   for (const std::string& name : names) {
     if (!IsSnapshotName(name)) continue;
-    const auto header = Verify(name);
+    const auto header = ReadUntilSure([&] { return Verify(name); });
     if (header.ok()) {
       by_name_[name] = *header;
     } else if (IsDamage(header.status())) {
@@ -241,7 +241,8 @@ absl::StatusOr<Buffer> SnapshotStore::Read(const SnapshotKey& key) {
   if (known == by_name_.end()) {
     return NotFound(JoinPath(folder_, name), ": there is no such snapshot");
   }
-  absl::StatusOr<Buffer> content = ReadSnapshot(*files_, folder_, known->second);
+  absl::StatusOr<Buffer> content =
+      ReadUntilSure([&] { return ReadSnapshot(*files_, folder_, known->second); });
   if (IsDamage(content.status())) {
     LONGWAVE_RETURN_IF_ERROR(SetAside(name, content.status().message()));
     LONGWAVE_RETURN_IF_ERROR(SaveNames());

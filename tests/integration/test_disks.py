@@ -101,6 +101,23 @@ class Disks(IntegrationTest):
         cluster.await_members(2)
         cluster.end_audited()
 
+    def test_a_full_disk_at_the_end_is_waited_for(self):
+        disk = Disk(self, self.root / "out")
+        disk.fill()
+
+        class WritesThere(HandCluster):
+            def start_worker(self, name):
+                self.start(name, "longwave-worker", "--name", name, "--coordinator", self.address, "--run-dir", disk.place,
+                           "--threads", 1)
+        cluster = WritesThere(self, workers=1, run__steps=16)
+        worker = cluster.children["worker-0"]
+        worker.await_log("the weights are not written: ")
+        self.assertIn("No space left on device", worker.errors)
+        disk.empty()
+        self.ends(cluster.children.pop("worker-0"))
+        self.assertGreater((disk.place / "model.safetensors").stat().st_size, 1000)
+        self.assertIn("finished", cluster.answered_status()["run"])
+
     def mend(self, cluster, disk, name):
         cluster.kill(name)
         disk.mount_again(self)

@@ -58,7 +58,7 @@ class Park(IntegrationTest):
         self.assertGreaterEqual(len(rounds), parked["rounds"])
         longwave("replay", folder)
         # No state is left to continue from.
-        self.assertIn("has finished, wanted one that was parked", self.resume("test", wanted=1)[1])
+        self.assertIn("has finished, wanted one that was parked or has failed", self.resume("test", wanted=1)[1])
 
     def make_weights(self, folder, rounds):
         """From the folders of a run that has ended early, with at least so many rounds."""

@@ -1,4 +1,5 @@
 // longwave-sim: whole runs in one thread, drawn from seeds.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -167,6 +168,17 @@ int Main(int argc, char** argv) {
     const std::optional<FaultKind> fault = Named<FaultKind>("--only", kind);
     if (!fault.has_value()) return 2;
     command.options.only.push_back(*fault);
+  }
+  for (const FaultKind kind : command.options.only) {
+    const bool goes_with_damage = kind == FaultKind::kDamage || kind == FaultKind::kSlow;
+    if (goes_with_damage || std::ranges::count(command.options.only, FaultKind::kDamage) == 0)
+      continue;
+    absl::FPrintF(
+        stderr,
+        "--only: got damage with %s, wanted damage alone or with slow: the other replicas "
+        "must be there to mend it\n",
+        Name(kind));
+    return 2;
   }
   command.first_seed = command.last_seed = seed;
   if (!seeds.empty() && !ParseSeeds(seeds, &command)) {

@@ -25,6 +25,8 @@ constexpr absl::Duration kCalmMin = absl::Seconds(400);
 constexpr absl::Duration kCalmOfARound = absl::Seconds(30);
 // Limit of events in a simulated second; more are a loop.
 constexpr uint64_t kEventsASecondMax = 4000;
+// From a push in a worker's name until the worker has finished the round that the push was of.
+constexpr absl::Duration kPoisonLasts = absl::Seconds(30);
 // Time after the run's end until all processes were told.
 constexpr absl::Duration kFarewell = absl::Seconds(30);
 
@@ -229,6 +231,7 @@ class World {
         return worker->KillConnection(fault.other - 1, fault.amount > 0);
       case FaultKind::kPoison:
         poison_ = {fault.target, static_cast<uint32_t>(fault.amount), until};
+        Disturb(fault.target, until + kPoisonLasts);
         return;
       case FaultKind::kOlderFolder:
         if (!shard->PutCopyBack()) return;
@@ -317,7 +320,8 @@ class World {
     return fault.target != 0 &&
            (fault.kind == FaultKind::kCrash || fault.kind == FaultKind::kLoseFolder ||
             fault.kind == FaultKind::kToldToEnd || fault.kind == FaultKind::kFreeze ||
-            fault.kind == FaultKind::kCutLink);
+            // A worker ends that finds another push in its name.
+            fault.kind == FaultKind::kPoison || fault.kind == FaultKind::kCutLink);
   }
   void Disturb(uint32_t node, absl::Time until) {
     disturbed_until_[node] = std::max(disturbed_until_[node], until);

@@ -206,13 +206,14 @@ absl::Status SimFileSystem::Sync(const std::string& path, Content& content) {
   return stops_now ? Stopped() : absl::OkStatus();
 }
 
-absl::Status SimFileSystem::Settle(const std::string& path, uint64_t bytes) {
+absl::Status SimFileSystem::Settle(const std::string& path, std::span<const std::byte> verified) {
   bool stops_now = false;
   LONGWAVE_RETURN_IF_ERROR(Begin(stops_now));
   const auto found = seen_.find(path);
   if (found == seen_.end())
     return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
   Content& content = *found->second;
+  const size_t bytes = verified.size();
   if (content.seen.size() < bytes) {
     return absl::OutOfRangeError(
         absl::StrCat(path, ": has ", content.seen.size(), " bytes, wanted at least ", bytes));
@@ -221,10 +222,11 @@ absl::Status SimFileSystem::Settle(const std::string& path, uint64_t bytes) {
   const uint64_t progress = stops_now ? rng_.Below(3) : 2;
   if (progress >= 1) {
     content.seen.resize(bytes);
-    content.on_disk.resize(std::min<size_t>(content.on_disk.size(), bytes));
-    content.dirty_from = std::min<size_t>(content.dirty_from, bytes);
+    content.on_disk.resize(std::min(content.on_disk.size(), bytes));
+    content.dirty_from = std::min(content.dirty_from, bytes);
   }
   if (progress == 2) {
+    content.seen.assign(verified.begin(), verified.end());
     content.on_disk = content.seen;
     content.dirty_from = content.seen.size();
   }

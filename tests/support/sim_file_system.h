@@ -71,7 +71,7 @@ class SimFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override;
-  absl::Status Settle(const std::string& path, uint64_t bytes) override;
+  absl::Status Settle(const std::string& path, std::span<const std::byte> verified) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;

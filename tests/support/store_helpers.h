@@ -7,12 +7,20 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "absl/status/status.h"
 #include "server/store/file_system.h"
 #include "server/store/snapshot_store.h"
 
 namespace longwave {
+
+// Leaves the first bytes of a file.
+inline absl::Status CutFile(FileSystem& files, const std::string& path, uint64_t bytes) {
+  const auto whole = ReadWhole(files, path, uint64_t{1} << 30);
+  if (!whole.ok()) return whole.status();
+  return files.Settle(path, whole->bytes().first(bytes));
+}
 
 inline absl::Status AppendBytes(WritableFile& file, std::span<const std::byte> bytes) {
   const std::array<std::span<const std::byte>, 1> pieces = {bytes};

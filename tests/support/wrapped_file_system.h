@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +31,8 @@ class WrappedFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override {
     return files_->OpenToRead(path);
   }
-  absl::Status Settle(const std::string& path, uint64_t bytes) override {
-    return files_->Settle(path, bytes);
+  absl::Status Settle(const std::string& path, std::span<const std::byte> verified) override {
+    return files_->Settle(path, verified);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return files_->Rename(from, to);

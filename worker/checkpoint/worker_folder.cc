@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -12,6 +12,7 @@
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "common/wire/crc32c.h"
 
 namespace longwave {
 namespace {
@@ -21,24 +22,33 @@ constexpr char kIdentity[] = "identity";
 constexpr char kProcesses[] = "processes";
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kStale[] = "checkpoint.stale";
-// Sixteen hexadecimal digits and a newline.
-constexpr size_t kWordBytes = 17;
+constexpr size_t kWordDigits = 16;
+constexpr size_t kWordFileBytesMax = 26;
+
+// The digits of a word, their CRC32C, and the end of the line.
+std::string WordText(uint64_t word) {
+  const std::string digits = absl::StrFormat("%016x", word);
+  return absl::StrFormat("%s %08x\n", digits, Crc32c(std::as_bytes(std::span(digits))));
+}
 
 // The word in a file, never 0. what: names the file in errors.
 absl::StatusOr<uint64_t> ReadWord(FileSystem& files, const std::string& file, const char* what) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kWordBytes));
-  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size());
-  uint64_t word = 0;
-  if (text.size() != kWordBytes || text.back() != '\n' ||
-      !absl::SimpleHexAtoi(std::string(text.substr(0, kWordBytes - 1)), &word) || word == 0) {
-    return DataLoss(file, ": wanted ", what, ": 16 hexadecimal digits and the end of the line");
-  }
-  return word;
+  return ReadUntilSure([&]() -> absl::StatusOr<uint64_t> {
+    LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kWordFileBytesMax));
+    const std::string text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size());
+    uint64_t word = 0;
+    const bool is_word = absl::SimpleHexAtoi(text.substr(0, kWordDigits), &word) && word != 0;
+    // Earlier versions wrote no CRC32C.
+    if (is_word && (text == WordText(word) || text == absl::StrFormat("%016x\n", word)))
+      return word;
+    return DataLoss(file, ": wanted ", what,
+                    ": 16 hexadecimal digits, their CRC32C and the end of the line");
+  });
 }
 
 absl::Status WriteWord(FileSystem& files, const std::string& folder, const char* name,
                        uint64_t word) {
-  const std::string text = absl::StrFormat("%016x\n", word);
+  const std::string text = WordText(word);
   const std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(text))};
   return Publish(files, folder, name, pieces);
 }
@@ -63,7 +73,7 @@ absl::StatusOr<CheckpointHead> ReadHead(FileSystem& files, const std::string& fi
 // Rounds that a checkpoint's residual accounts for. 0: no checkpoint, or one that Read will refuse,
 // too. FailedPrecondition: another release's.
 absl::StatusOr<uint64_t> AccountedRounds(FileSystem& files, const std::string& file) {
-  const absl::StatusOr<CheckpointHead> head = ReadHead(files, file);
+  const absl::StatusOr<CheckpointHead> head = ReadUntilSure([&] { return ReadHead(files, file); });
   if (absl::IsFailedPrecondition(head.status())) return head.status();
   return head.ok() ? head->accounted_rounds : 0;
 }
@@ -82,10 +92,12 @@ absl::StatusOr<uint64_t> CountProcess(FileSystem& files, const std::string& fold
 
 absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& file,
                                           const CheckpointShape& shape) {
-  LONGWAVE_ASSIGN_OR_RETURN(const CheckpointHead head, ReadHead(files, file));
-  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, head.file_bytes));
-  absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(bytes, shape);
-  return checkpoint.ok() ? std::move(checkpoint) : Prefixed(file, checkpoint.status());
+  return ReadUntilSure([&]() -> absl::StatusOr<Checkpoint> {
+    LONGWAVE_ASSIGN_OR_RETURN(const CheckpointHead head, ReadHead(files, file));
+    LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, head.file_bytes));
+    absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(bytes, shape);
+    return checkpoint.ok() ? std::move(checkpoint) : Prefixed(file, checkpoint.status());
+  });
 }
 
 absl::StatusOr<std::optional<FoundCheckpoint>> ReadLastCheckpoint(

@@ -279,7 +279,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRound() {
   LONGWAVE_ASSIGN_OR_RETURN(round_end_.segment_hashes, options_.pipeline->Hashes());
   effects_.push_back(std::exchange(round_end_, {}));
   ++round_;
-  if (!std::exchange(gave_start_, false)) initial_ = {};
+  if (!std::exchange(gave_start_, false)) initial_ = std::vector<float>();
   stage_ = Stage::kBetweenRounds;
   return Wish::kGoOn;
 }

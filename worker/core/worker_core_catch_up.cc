@@ -308,7 +308,7 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
-  initial_ = {};
+  initial_ = std::vector<float>();  // `= {}` would keep the memory
   Notify(absl::StrCat("repaired with ", taken_.updates, " merged updates and ", taken_.snapshots,
                       " snapshots: ", taken_.bytes, " bytes"));
   LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor(std::exchange(repairing_, {})));

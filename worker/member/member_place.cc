@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
@@ -165,7 +166,7 @@ class MemberPlaceImpl final : public MemberPlace {
     if (node_.has_value()) node_->Open(std::move(exchange_), session_.get(), start.process);
     if (node_.has_value() && IsFirst()) {
       node_->Watch([this](absl::Duration took) {
-        Log(LogLevel::kError, "the step has not ended for ", absl::FormatDuration(took),
+        Log(LogLevel::kError, "the step has not ended for ", FormatSeconds(took),
             ": a rank of this node hangs; the node leaves the run (what the loop does between "
             "two steps counts, unless it pauses)");
         session_->Leave();

@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/errors.h"
+#include "common/base/figures.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -23,17 +24,6 @@ constexpr absl::Duration kFailurePatience = absl::Seconds(15);
 constexpr absl::Duration kLeavePatience = absl::Milliseconds(500);
 // After an answered final report, a coordinator without an answer for this long has exited.
 constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
-
-// last: status of the last failed call.
-absl::Status SilentFor(const SessionOptions& options, const char* wanted,
-                       const absl::Status& last) {
-  const bool answers = absl::IsUnauthenticated(last);
-  return Unavailable(
-      "the coordinator at ", options.coordinator,
-      answers ? " did not accept this worker's certificate for " : " did not answer for ",
-      absl::FormatDuration(options.start_timeout), " (cluster.start_timeout_s); wanted ", wanted,
-      answers ? "; " : "", answers ? last.message() : "");
-}
 
 }  // namespace
 
@@ -105,8 +95,7 @@ absl::Status Session::AwaitRegistration() {
   while (!core_.is_registered()) {
     if (core_.ended().has_value()) return *core_.ended();
     if (stop_->requested()) return Cancelled("asked to stop before registration");
-    if (Silence() > options_.start_timeout)
-      return SilentFor(options_, "a registration", core_.last_failure());
+    LONGWAVE_RETURN_IF_ERROR(CheckSilence("start", options_.start_timeout, "a registration"));
     changed_.wait_for(lock, kPatience);
   }
   return absl::OkStatus();
@@ -117,8 +106,7 @@ absl::StatusOr<RunStart> Session::AwaitStart(uint32_t shard_count) {
   while (!core_.KnowsRun(shard_count)) {
     if (core_.ended().has_value() || stop_->requested())
       return Cancelled("asked to stop before the run began");
-    if (Silence() > options_.start_timeout)
-      return SilentFor(options_, "the run's beginning", core_.last_failure());
+    LONGWAVE_RETURN_IF_ERROR(CheckSilence("start", options_.start_timeout, "the run's beginning"));
     changed_.wait_for(lock, kPatience);
   }
   LONGWAVE_ASSIGN_OR_RETURN(endpoints_, core_.Endpoints(shard_count));
@@ -144,8 +132,7 @@ absl::StatusOr<bool> Session::AwaitEnd(absl::Duration patience) {
   if (core_.ended().has_value()) return true;
   if (stop_->requested()) return Cancelled("asked to stop");
   if (core_.told()) return Silence() > kFarewellPatience;
-  if (Silence() > options_.start_timeout)
-    return SilentFor(options_, "the run's end", core_.last_failure());
+  LONGWAVE_RETURN_IF_ERROR(CheckSilence("away", options_.away_timeout, "the run's end"));
   return false;
 }
 
@@ -167,6 +154,18 @@ void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patie
   const absl::Time give_up = MonotonicNow() + patience;
   while (!core_.told() && !core_.ended().has_value() && MonotonicNow() < give_up)
     changed_.wait_for(lock, kPatience);
+}
+
+absl::Status Session::CheckSilence(const char* limit, absl::Duration patience,
+                                   const char* wanted) const {
+  if (Silence() <= patience) return absl::OkStatus();
+  const absl::Status& last = core_.last_failure();
+  const bool answers = absl::IsUnauthenticated(last);
+  return Unavailable(
+      "the coordinator at ", options_.coordinator,
+      answers ? " did not accept this worker's certificate for " : " did not answer for ",
+      FormatSeconds(patience), " (cluster.", limit, "_timeout_s); wanted ", wanted,
+      answers ? "; " : "", answers ? last.message() : "");
 }
 
 absl::Duration Session::Silence() const { return MonotonicNow() - core_.answered_at(); }

@@ -26,7 +26,9 @@ namespace longwave {
 struct SessionOptions {
   std::string coordinator;  // address, for messages
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
-  absl::Duration start_timeout = absl::Seconds(120);  // limit of waits for the coordinator's answer
+  // Limits of waits for the coordinator's answer: until the run begins, and for its end.
+  absl::Duration start_timeout = absl::Seconds(120);
+  absl::Duration away_timeout = absl::InfiniteDuration();
 };
 
 // A worker's membership of a run: SessionCore, driven by a thread. During training the coordinator
@@ -113,6 +115,9 @@ class Session final : public ControlPlane {
   // Waits for the answer to the last Finish, Fail or Leave, or for the run's end.
   void AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience);
   absl::Duration Silence() const;
+  // Unavailable: no answer for longer than `patience`, which the key cluster.<limit>_timeout_s
+  // sets.
+  absl::Status CheckSilence(const char* limit, absl::Duration patience, const char* wanted) const;
 
   CoordinatorClient* const client_;
   const SessionOptions options_;

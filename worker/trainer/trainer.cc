@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -18,6 +21,10 @@ namespace {
 
 // Limit of the wait for a final report that says why this worker ends.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
+// Between two attempts to write the weights of a finished run.
+constexpr absl::Duration kWriteAgain = absl::Seconds(5);
+// Between two looks meanwhile at whether the run has ended.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
 
 // The last blob of a checkpoint; checkpoints of older versions have none.
 constexpr char kDataHashBlob[] = "data-hash";
@@ -46,10 +53,10 @@ absl::StatusOr<FinalReport> Trainer::Run() {
       parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended();
   if (report.ok() || run_goes_on || !control.directive().validates) return report;
   const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
-  const absl::StatusOr<std::string> written = WriteWeights(steps);
-  if (!written.ok()) {
-    Log(LogLevel::kError, "the weights are not written: ", written.status().message());
-  }
+  std::vector<float> copy;
+  const absl::StatusOr<const float*> theta = HostAnchor(&copy);
+  const absl::Status written = theta.ok() ? WriteWeights(*theta, steps).status() : theta.status();
+  if (!written.ok()) Log(LogLevel::kError, "the weights are not written: ", written.message());
   return report;
 }
 
@@ -176,14 +183,30 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
     LONGWAVE_RETURN_IF_ERROR(validated);
   }
   report.validation_loss = validation_loss_;
-  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, WriteWeights(config_.run.steps));
-  return report;
-}
-
-absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
-  std::string file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
   std::vector<float> copy;
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
+  // A disk that is full now may have room later, and the run has nothing left to lose by waiting.
+  for (bool is_said = false;; is_said = true) {
+    const absl::StatusOr<std::string> file = WriteWeights(theta, config_.run.steps);
+    if (file.ok()) {
+      report.model_file = *file;
+      return report;
+    }
+    if (!is_said) {
+      Log(LogLevel::kError, "the weights are not written: ", file.status().message(),
+          "; the worker tries again every 5 s until they are");
+    }
+    const ControlPlane& control = *parts_.member.control;
+    for (const absl::Time again = MonotonicNow() + kWriteAgain; MonotonicNow() < again;) {
+      if (control.has_ended()) return report;  // somebody else has written them, or stopped the run
+      if (control.stop_requested()) return member_.Cancelled();
+      absl::SleepFor(kLook);
+    }
+  }
+}
+
+absl::StatusOr<std::string> Trainer::WriteWeights(const float* theta, uint64_t steps) {
+  std::string file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(file, config_, parts_.replica->manifest(), *parts_.member.layout, theta, steps));
   Log(LogLevel::kInfo, "wrote ", file, ", the model after step ", steps);

@@ -49,7 +49,7 @@ class Trainer final : private TrainingLoop {
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override;
   absl::StatusOr<FinalReport> TrainToTheEnd();
   // Writes the anchor after so many inner steps. Returns the file.
-  absl::StatusOr<std::string> WriteWeights(uint64_t steps);
+  absl::StatusOr<std::string> WriteWeights(const float* theta, uint64_t steps);
   absl::Status Save(std::vector<NamedBlob>* blobs) override;
   absl::Status Load(std::span<const NamedBlob> blobs) override;
 

@@ -165,7 +165,7 @@ TEST_F(RunFolderTest, OpensForResumingWhateverItsSummaryIs) {
   }
   std::ofstream(summary_file) << R"({"outcome": "finished"})";
   EXPECT_EQ(RunFolder::Open(path).status().message(),
-            "the run in " + path + " has finished, wanted one that was parked");
+            "the run in " + path + " has finished, wanted one that was parked or has failed");
 }
 
 // A run's folder of another user, to whom this process belongs for a while.

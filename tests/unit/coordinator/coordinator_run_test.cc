@@ -242,7 +242,9 @@ TEST_F(CoordinatorTest, WaitsForTheOneThatWasToWriteTheWeights) {
       "(worker-0)";
   for (const bool comes_back : {true, false}) {
     now_ = 0;
-    Begin(Options(2, 1, 1));
+    CoordinatorOptions options = Options(2, 1, 1);
+    options.away_timeout = options.start_timeout;
+    Begin(options);
     for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
     Seal({0, 1});
     Step(FinalBeat(1));  // the duty was worker 0's
@@ -347,7 +349,9 @@ TEST_F(CoordinatorTest, DoesNotTellTheOnesThatWereLost) {
 }
 
 TEST_F(CoordinatorTest, FailsWhenTheShardsDoNotCloseWhatAllWorkersHave) {
-  Begin(Options(1, 1, 3), 1);
+  CoordinatorOptions options = Options(1, 1, 3);
+  options.away_timeout = options.start_timeout;
+  Begin(options, 1);
   Step(Beat(0, {Report(0), Report(1), Report(2)}));
   Seal({0});
   EXPECT_EQ(Only<PhaseChanged>(Pass(302, {0})).reason,

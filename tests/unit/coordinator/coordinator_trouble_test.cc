@@ -200,6 +200,62 @@ TEST_F(CoordinatorTroubleTest, AShardThatFailsIsWaitedForAsOneThatIsSilent) {
             "memory)");
 }
 
+// A run that has finished a round has something to lose.
+TEST_F(CoordinatorTroubleTest, AfterItsFirstRoundTheRunWaitsWithoutEnd) {
+  Begin(Options(2, 1, 100));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  ASSERT_EQ(Status().record_count, 1u);
+  const std::string notices = Notices(Pass(100'000, {}, /*shards=*/false));
+  EXPECT_THAT(notices, HasSubstr("wanted a heartbeat within 30.0 s; the run waits for it\n"));
+  EXPECT_THAT(notices, HasSubstr("no worker is left; the run waits for one\n"));
+  EXPECT_EQ(Status().trouble,
+            "shard 0 is silent: waiting for it to come back; "
+            "no worker is left: waiting for one to come back");
+  Step(Back(0, 5, Run()));
+  Step(Returning(1, 5));
+  EXPECT_EQ(Status().trouble, "");
+}
+
+TEST_F(CoordinatorTroubleTest, ABoundOfItsAbsenceIsTheConfigurations) {
+  for (const bool is_shard : {false, true}) {
+    CoordinatorOptions options = Options(2, 1, 100);
+    options.away_timeout = absl::Seconds(1000);
+    now_ = 0;
+    Begin(options);
+    for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+    const auto pass = [&](double until) {
+      return is_shard ? Pass(until, {0, 1}, /*shards=*/false) : Pass(until, {});
+    };
+    EXPECT_THAT(Notices(pass(1000)), HasSubstr(" for 1000.0 s"));
+    ASSERT_EQ(coordinator_->phase(), RunPhase::kTraining);
+    EXPECT_EQ(Only<PhaseChanged>(pass(1040)).phase, RunPhase::kFailed);
+  }
+}
+
+TEST_F(CoordinatorTroubleTest, AFailedRunGoesOnIfItIsToldTo) {
+  Begin(Options(1, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  WorkerHeartbeat failed = Beat(0);
+  failed.failure = "no memory";
+  Step(failed);
+  ASSERT_EQ(coordinator_->phase(), RunPhase::kFailed);
+  const CoordinatorRecord record = coordinator_->Export(absl::UnixEpoch() + absl::Seconds(now_));
+  coordinator_.emplace(Options(1, 1, 100), record);
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kFailed);
+  CoordinatorOptions options = Options(1, 1, 100);
+  options.continues_failed = true;
+  coordinator_.emplace(options, record);
+  EXPECT_TRUE(coordinator_->Unsaved(absl::UnixEpoch()).has_value());
+  Step(Tick{});
+  now_ += 3;
+  Step(Back(0, 5, Run()));
+  Step(Returning(0, 7));
+  EXPECT_EQ(Status().trouble, "");
+  EXPECT_EQ(Status().failure, "");
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().record_count, 1u);
+}
+
 // --- folders from an older time ------------------------------------------------------------------
 
 TEST_F(CoordinatorTroubleTest, ARegistrationIsToldWhatTheFolderMustHave) {

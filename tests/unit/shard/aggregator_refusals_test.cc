@@ -192,7 +192,7 @@ TEST(AggregatorCreate, RefusesOptionsOutOfRange) {
   options.grace_min = absl::Seconds(2);
   options.grace_max = absl::Seconds(1);
   EXPECT_EQ(Aggregator::Create(options, FourSegments()).status().message(),
-            "grace is 2s to 1s, wanted 0 or more, ascending");
+            "grace is 2.0 s to 1.0 s, wanted 0 or more, ascending");
   options.grace_min = -absl::Seconds(2);
   EXPECT_FALSE(Aggregator::Create(options, FourSegments()).ok());
   options = DenseOptions();

@@ -1,6 +1,7 @@
 // A folder that is damaged, or not the newest that the shard had: nothing is served from it, and
 // the shard goes on when the right one is there.
 #include "gmock/gmock.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
 namespace longwave {
@@ -88,14 +89,14 @@ TEST(BadFolder, OneThatLacksAFinishedRoundIsFromAnOlderTime) {
 TEST(BadFolder, ALogThatEndsBeforeItsSnapshotsIsRefused) {
   const auto disk = After(4);
   disk->Close();
-  ASSERT_TRUE(disk->files.Settle(kLog, 700).ok());
+  ASSERT_TRUE(CutFile(disk->files, kLog, 700).ok());
   for (const bool restore : {false, true}) {
     disk->options.restore = restore;
     ASSERT_TRUE(disk->OpenInTrouble().ok());
     ExpectTrouble(*disk, "the end of the log is lost: it ends before record ");
     EXPECT_THAT(disk->shard().trouble(), HasSubstr("state-00000002-00000001-r0000000"));
     disk->Close();
-    ASSERT_TRUE(disk->files.Settle(kLog, kLogFileHeaderBytes).ok());
+    ASSERT_TRUE(CutFile(disk->files, kLog, kLogFileHeaderBytes).ok());
   }
 }
 

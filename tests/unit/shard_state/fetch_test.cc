@@ -304,14 +304,45 @@ TEST_F(Fetch, WhatTheDiskCannotGiveIsLoggedAtDoublingNumbers) {
   Start(100);
   for (uint32_t round = 0; round < 3; ++round) Close(round);
   disk_.shard().TakeNotices();
-  const std::string log = "state/log/00000001.lwlog";
-  const size_t bytes = ReadWhole(disk_.files, log, 1 << 20)->size();
-  for (uint64_t at = 64; at < bytes; at += 16) disk_.files.Corrupt(log, at, std::byte{1});
+  disk_.files.faults.reads_fail = true;
   for (int i = 0; i < 100; ++i)
-    EXPECT_THAT(Outcomes(disk_.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kRejected));
+    EXPECT_THAT(Outcomes(disk_.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kBusy));
   const std::vector<std::string> notices = disk_.shard().TakeNotices();
   EXPECT_THAT(notices, SizeIs(7));
   EXPECT_THAT(notices.back(), HasSubstr("64 unreadable so far"));
+}
+
+// A worker that is behind does not end because of an old record that nobody can read any more.
+TEST_F(Fetch, ADamagedUpdateGivesWayToASnapshot) {
+  Start(4);
+  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerRequests(Close(round));
+  ASSERT_EQ(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2)->key.round, 38u);
+  disk_.shard().TakeNotices();
+  const std::vector<std::string> logs = disk_.files.List("state/log").value();
+  for (const std::string& name : logs) {
+    const size_t bytes = ReadWhole(disk_.files, "state/log/" + name, 1 << 20)->size();
+    for (uint64_t at = 64; at < bytes; at += 16)
+      disk_.files.Corrupt("state/log/" + name, at, std::byte{1});
+  }
+  const auto snapshots_of = [&](uint32_t from) {
+    std::vector<uint32_t> rounds;
+    for (const auto& sent : AllSent<SnapshotFrame>(disk_.Do({TestFetch(1, from, 2)})))
+      rounds.push_back(sent.header.round);
+    return rounds;
+  };
+  for (const uint32_t round : {37, 38})
+    EXPECT_THAT(Outcomes(disk_.Do({TestPull(1, round, 2)})), ElementsAre(Outcome::kCompacted));
+  EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("2 unreadable so far")));
+  EXPECT_THAT(snapshots_of(37), ElementsAre()) << "round 38 would be missing after it";
+  // The worker waits for a snapshot that the shard requests at once.
+  auto effects = disk_.Do({TestFetch(1, 37, 2)});
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
+  disk_.now = std::max(disk_.now, disk_.shard().NextDue());
+  auto requests = disk_.Do({});
+  requests.insert(requests.end(), effects.begin(), effects.end());
+  disk_.AnswerRequests(requests);
+  EXPECT_THAT(snapshots_of(37), ElementsAre(40u));
+  EXPECT_THAT(Outcomes(disk_.Do({TestFetch(1, 40, 2)})), ElementsAre(Outcome::kAccepted));
 }
 
 TEST_F(Fetch, SaysWhatIsWrongWithAFetch) {

@@ -14,6 +14,7 @@
 #include "server/store/coordinator_format.h"
 #include "server/store/log_format.h"
 #include "tests/support/sim_file_system.h"
+#include "tests/support/wrong_reads.h"
 #include "tests/unit/coordinator/random_events.h"
 
 namespace longwave {
@@ -288,6 +289,27 @@ TEST_F(CoordinatorStoreTest, ADamagedChangeIsMissedIfALaterOneShowsIt) {
     files_.Corrupt(kPath, at, std::byte{1});
     EXPECT_EQ(Reopened().state.epoch, 9u);
     EXPECT_THAT(store_->cut(), HasSubstr("bytes that were never synced: "));
+  }
+}
+
+TEST_F(CoordinatorStoreTest, AWrongReadLosesNothingOfAWholeOrATornRecord) {
+  CoordinatorChanges changes = SomeChanges();
+  ASSERT_TRUE(Write(changes, true).ok());
+  changes.rounds.clear();
+  for (uint32_t epoch : {10, 11}) {
+    changes.state.epoch = epoch;
+    ASSERT_TRUE(Write(changes).ok());
+  }
+  store_.reset();
+  const std::vector<std::byte> good = Bytes();
+  for (const size_t torn_bytes : {0, 3}) {
+    Put(std::span(good).first(good.size() - torn_bytes));
+    const auto start = [&](FileSystem& disk) {
+      const auto store = CoordinatorStore::Open(&disk, kFolder, {.salt = 7});
+      ASSERT_TRUE(store.ok()) << store.status();
+      EXPECT_EQ((*store)->TakeRecord()->state.epoch, torn_bytes == 0 ? 11u : 10u);
+    };
+    EXPECT_GE(ExpectWrongReadsToChangeNothing(files_, {kFolder}, start), 1u);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/wire/byte_stream.h"
+#include "tests/support/store_helpers.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
@@ -86,7 +87,7 @@ TEST(DeltaLogDamage, EveryTruncationOfTheLastFileIsCutAndOfOthersRefused) {
     const size_t size = Written().Size(file);
     for (size_t length = 0; length < size; ++length) {
       Written written;
-      ASSERT_TRUE(written.files.Settle(written.Path(file), length).ok());
+      ASSERT_TRUE(CutFile(written.files, written.Path(file), length).ok());
       // A file that lost its whole end cannot show the loss, but must not show other records.
       const bool opens = OpensWithPrefix(written, 0);
       const bool may_open = file + 1 == files && length >= kLogFileHeaderBytes;

@@ -77,10 +77,10 @@ TEST(PosixFileSystem, DoesWhatItSays) {
     ASSERT_TRUE((*file)->Sync().ok());
   }
   EXPECT_TRUE(absl::IsAlreadyExists(files->Create(path).status()));
-  ASSERT_TRUE(files->Settle(path, 5100).ok());
-  EXPECT_TRUE(absl::IsOutOfRange(files->Settle(path, 5101)));
   std::vector<std::byte> wanted = one;
   wanted.insert(wanted.end(), two.begin(), two.begin() + 100);
+  ASSERT_TRUE(files->Settle(path, wanted).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(files->Settle(path, TestBytes(5101, 3))));
   EXPECT_TRUE(std::ranges::equal(ReadWhole(*files, path, 5100)->bytes(), wanted));
   EXPECT_TRUE(absl::IsResourceExhausted(ReadWhole(*files, path, 5099).status()));
   {
@@ -102,7 +102,7 @@ TEST(PosixFileSystem, DoesWhatItSays) {
 
   for (const absl::Status& status :
        {files->OpenToRead(path).status(), files->OpenToAppend(path).status(), files->Remove(path),
-        files->Settle(path, 0), files->Rename(path, deep + "/x")}) {
+        files->Settle(path, {}), files->Rename(path, deep + "/x")}) {
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr(path));
   }

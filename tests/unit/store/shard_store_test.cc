@@ -5,6 +5,7 @@
 
 #include "server/store/snapshot_content.h"
 #include "tests/support/store_helpers.h"
+#include "tests/support/wrong_reads.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
@@ -106,6 +107,45 @@ TEST(ShardStore, SnapshotAndLogTogetherReachEverySyncedRoundAfterAStopAnywhere) 
     ASSERT_GE(next_round, synced_rounds) << at;
   }
   EXPECT_TRUE(dropped) << "no run dropped any log: the test tests too little";
+}
+
+// A memory or a controller gives a wrong bit once. What the disk has must outlive that.
+TEST(ShardStore, AWrongReadLosesNothingOfAWholeOrATornLog) {
+  constexpr uint32_t kRounds = 4;
+  for (const uint64_t torn_bytes : {0, 3}) {
+    SimFileSystem files(1);
+    {
+      auto store = ShardStore::Open(&files, "state", TestOptions());
+      ASSERT_TRUE(store.ok()) << store.status();
+      for (uint32_t round = 0; round <= kRounds; ++round) {
+        ASSERT_TRUE((*store)->log().Append(TestMerged(round, 0, 300)).ok());
+        ASSERT_TRUE((*store)->log().Sync().ok());
+      }
+      const std::vector<SegmentSnapshot> state(1);
+      ASSERT_TRUE((*store)
+                      ->snapshots()
+                      .Write({SnapshotKind::kState, 0, 1, 1}, 1, EncodeStateContent(state).value(),
+                             Compression::kNone)
+                      .ok());
+    }
+    const std::vector<std::string> logs = files.List("state/log").value();
+    const std::string last = "state/log/" + logs.back();
+    ASSERT_NE(last, "state/log/00000001.lwlog") << "the log has several files";
+    const uint64_t bytes = ReadWhole(files, last, 1 << 20)->size();
+    ASSERT_TRUE(CutFile(files, last, bytes - torn_bytes).ok());
+    const auto start = [&](FileSystem& disk) {
+      EXPECT_EQ(OwnerOfFolder(disk, "state")->run, TestIdentity().run);
+      auto store = ShardStore::Open(&disk, "state", TestOptions());
+      ASSERT_TRUE(store.ok()) << store.status();
+      EXPECT_TRUE((*store)->snapshots().damaged().empty());
+      EXPECT_EQ((*store)->log().next_sequence(), kRounds + (torn_bytes == 0 ? 2 : 1));
+      for (uint32_t round = 0; round < kRounds; ++round)
+        EXPECT_TRUE((*store)->log().ReadMerged(0, round).ok());
+      EXPECT_TRUE((*store)->snapshots().Read({SnapshotKind::kState, 0, 1, 1}).ok());
+    };
+    EXPECT_GT(ExpectWrongReadsToChangeNothing(files, {"state", "state/log", "state/snap"}, start),
+              10u);
+  }
 }
 
 }  // namespace

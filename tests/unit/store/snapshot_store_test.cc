@@ -200,7 +200,7 @@ TEST(SnapshotStore, EveryTruncationIsSetAside) {
   for (size_t length = 0; length < kSnapshotHeaderBytes + ModelOf(7).size(); ++length) {
     Snapshots snapshots;
     ASSERT_TRUE(snapshots.Write(7).ok());
-    ASSERT_TRUE(snapshots.files.Settle(path, length).ok());
+    ASSERT_TRUE(CutFile(snapshots.files, path, length).ok());
     ASSERT_TRUE(snapshots.Open().ok());
     ASSERT_EQ(snapshots.store->damaged().size(), 1u) << length;
     EXPECT_TRUE(snapshots.store->All().empty());

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/wire/bytes.h"
 #include "tests/support/sim_file_system.h"
+#include "tests/support/wrong_reads.h"
 #include "tests/unit/worker/checkpoint/checkpoint_testing.h"
 
 namespace longwave {
@@ -63,6 +64,61 @@ TEST(WorkerFolder, RefusesAnIdentityThatIsNone) {
   const auto folder = WorkerFolder::Open(&files, "state/worker-3");
   EXPECT_EQ(folder.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(folder.status().message()), HasSubstr("state/worker-3/identity"));
+}
+
+std::string TextOf(FileSystem& files, const std::string& path) {
+  const Buffer bytes = ReadWhole(files, path, 100).value();
+  return {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size()};
+}
+
+TEST(WorkerFolder, EveryFlippedBitOfAWordIsSeen) {
+  for (const char* name : {"identity", "processes"}) {
+    const std::string path = absl::StrCat("state/worker-3/", name);
+    SimFileSystem files(1);
+    Open(files);
+    for (size_t bit = 0; bit < 8 * TextOf(files, path).size(); ++bit) {
+      const std::byte mask = std::byte{1} << (bit % 8);
+      files.Corrupt(path, bit / 8, mask);
+      EXPECT_EQ(WorkerFolder::Open(&files, "state/worker-3").status().code(),
+                absl::StatusCode::kDataLoss)
+          << path << ", bit " << bit;
+      files.Corrupt(path, bit / 8, mask);
+    }
+  }
+}
+
+TEST(WorkerFolder, WordsOfEarlierVersionsHaveNoChecksum) {
+  SimFileSystem files(1);
+  ASSERT_TRUE(files.CreateFolder("state/worker-3").ok());
+  for (const auto& [name, text] :
+       {std::pair<const char*, std::string>{"identity", "00000000deadbeef\n"},
+        {"processes", "0000000000000007\n"}}) {
+    const std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(text))};
+    ASSERT_TRUE(Publish(files, "state/worker-3", name, pieces).ok());
+  }
+  const auto folder = Open(files);
+  EXPECT_EQ(folder->identity(), 0xdeadbeefu);
+  EXPECT_EQ(folder->process(), 8u);
+  EXPECT_EQ(TextOf(files, "state/worker-3/processes").size(), 26u) << "it has one from now on";
+}
+
+TEST(WorkerFolder, AWrongReadLosesNothing) {
+  SimFileSystem files(1);
+  ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
+  ASSERT_TRUE(Open(files)->Retire().ok());
+  ASSERT_TRUE(Open(files)->Write(OfRound(3)).ok());
+  const uint64_t identity = Open(files)->identity();
+  const auto start = [&](FileSystem& disk) {
+    const auto folder = Open(disk);
+    ASSERT_NE(folder, nullptr);
+    EXPECT_EQ(folder->identity(), identity);
+    EXPECT_EQ(folder->process(), (uint64_t{4} << 32) + 5);
+    const auto found = Read(*folder);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->checkpoint, OfRound(3));
+    EXPECT_FALSE(found->stale);
+  };
+  EXPECT_GE(ExpectWrongReadsToChangeNothing(files, {"state/worker-3"}, start), 5u);
 }
 
 TEST(WorkerFolder, ACheckpointOfAnotherReleaseIsRefusedUntilItIsMovedAway) {

@@ -159,12 +159,12 @@ TEST_F(SessionTest, GivesUpOnACoordinatorThatIsSilentOrAcceptsItsCertificateNoMo
     const char* text;
     const char* reason = "";
   } cases[] = {
-      {absl::UnavailableError("away"), "the coordinator at host:1 did not answer for 5ms"},
+      {absl::UnavailableError("away"), "the coordinator at host:1 did not answer for 0.1 s"},
       {absl::UnauthenticatedError("old"), "did not accept this worker's certificate", "old"}};
   for (const auto& [answer, text, reason] : cases) {
     coordinator_.on_register = [reply = answer] { return reply; };
     SessionOptions options = Options();
-    options.start_timeout = absl::Milliseconds(5);
+    options.start_timeout = absl::Milliseconds(60);  // rounded
     const absl::Status status =
         Session::Join(&coordinator_, options, Registration(), &stop_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -261,6 +261,32 @@ TEST_F(SessionTest, AwaitEndWaitsUntilTheCoordinatorEndsTheRun) {
   const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
   EXPECT_EQ(last.final.value_or(FinalReport{}).model_file, "m");
   EXPECT_EQ(session->ended(), absl::OkStatus());
+}
+
+// The start's limit is none of a run that has begun.
+TEST_F(SessionTest, WaitsForTheEndWithoutEndUnlessTheRunHasABound) {
+  for (const bool is_bounded : {false, true}) {
+    coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+    SessionOptions options = Options();
+    options.start_timeout = absl::Milliseconds(200);
+    if (is_bounded) options.away_timeout = absl::Milliseconds(200);
+    StopSignal stop;
+    auto session = Session::Join(&coordinator_, options, Registration(), &stop);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE((*session)->AwaitStart(2).ok());
+    coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::UnavailableError("away"); });
+    absl::StatusOr<bool> ended = false;
+    while (ended.ok() && (*session)->coordinator_silence() < absl::Seconds(1))
+      ended = (*session)->AwaitEnd(absl::Milliseconds(5));
+    if (!is_bounded) {
+      ASSERT_TRUE(ended.ok()) << ended.status();
+      EXPECT_FALSE(*ended);
+      continue;
+    }
+    EXPECT_EQ(ended.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(ended.status().message()),
+                HasSubstr("(cluster.away_timeout_s); wanted the run's end"));
+  }
 }
 
 TEST_F(SessionTest, AFinalReportThatWasAnsweredLeavesTimeForWhatIsLeftToDo) {
