@@ -84,7 +84,7 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
                        {"ranks", std::max(1u, state.ranks)},
                        {"step", state.step},
                        {"rounds", RoundsDone(state)},
-                       {"train_loss", state.step > 0 ? Json(state.train_loss) : Json()},
+                       {"train_loss", NumberOrNull(state.train_loss)},
                        {"tokens", state.tokens},
                        {"bytes_pushed", state.bytes.pushed},
                        {"bytes_pulled", state.bytes.pulled},

@@ -37,8 +37,8 @@ std::string FormatDuration(double seconds) {
                    : absl::StrFormat("%d:%02d", minutes, rest);
 }
 
-std::string FormatLoss(double loss) {
-  return std::isnan(loss) ? "-" : absl::StrFormat("%.3f", loss);
+std::string FormatLoss(std::optional<double> loss) {
+  return !loss || std::isnan(*loss) ? "-" : absl::StrFormat("%.3f", *loss);
 }
 
 std::string FormatRatio(double numerator, double denominator) {

@@ -17,7 +17,7 @@ from longwave._member import Hooks, Member, heartbeat_timeout_s
 from longwave._node import Node, is_of_a_rank, node_of
 from longwave._owned import StrangerWatch, check_owned
 from longwave._place import place_of
-from longwave._replica import Replica, check_alias, is_sharded, trained_parameters, warn_of_buffers
+from longwave._replica import Replica, check_alias, frozen_hash, is_sharded, trained_parameters, warn_of_buffers
 from longwave._replicated import ReplicatedReplica
 from longwave._sharded import ShardedReplica, check_shards
 from longwave._termination import unwatch, watch
@@ -98,7 +98,8 @@ class Sync:
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
         if self._node is not None:
             place = self._node.agree(place, shapes, keep)
-        self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node)
+        hooks = Hooks(self._loop.save, self._loop.gradient_ready)
+        self._member = Member(place, shapes, hooks, self._node, frozen_hash(model))
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
         self._finalizer = weakref.finalize(self, _leave, self._member)
         try:

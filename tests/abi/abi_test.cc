@@ -135,7 +135,8 @@ class OneMember : public testing::Test {
                              .coordinator = address.c_str(),
                              .name = "one",
                              .state_dir = state_dir,
-                             .callbacks = &callbacks_};
+                             .callbacks = &callbacks_,
+                             .frozen_hash = 77};
     return lw_join(&options, &tensor, 1, &member_);
   }
   int Begin() {
@@ -201,6 +202,28 @@ TEST_F(OneMember, HearsOfARunThatWasFinishedBeforeAsOver) {
   EXPECT_EQ(Stats().step, 25u);
 }
 
+TEST_F(OneMember, TellsTheRunItsWarningsAndNoLossWhereItHasNone) {
+  ASSERT_EQ(Join(), LW_OK) << lw_error();
+  EXPECT_EQ(lw_warn(member_, nullptr), LW_INVALID);
+  EXPECT_EQ(lw_warn(member_, "no seed"), LW_OK) << lw_error();  // not registered yet
+  int events = Begin();
+  // From another thread as well, for a loop that never comes to its next step.
+  std::thread([this] { EXPECT_EQ(lw_warn(member_, "no step"), LW_OK); }).join();
+  RunStatus status = run_.status();
+  while (status.warnings.size() < 2) status = run_.status();
+  EXPECT_EQ(SentenceOf(status.warnings[0]), "one: no seed");
+  EXPECT_EQ(SentenceOf(status.warnings[1]), "one: no step");
+  EXPECT_EQ(status.members[0].frozen_hash, 77u);
+  while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member_, LW_NO_LOSS, 0);
+  EXPECT_EQ(lw_warn(member_, "the last words"), LW_OK);
+  ASSERT_EQ(lw_finish(member_), LW_OK) << lw_error();
+  lw_close(std::exchange(member_, nullptr));
+  status = run_.status();
+  EXPECT_EQ(status.members[0].state.train_loss, std::nullopt);
+  ASSERT_EQ(status.warnings.size(), 3u);
+  EXPECT_EQ(status.warnings[2].sentence, "the last words");
+}
+
 TEST_F(OneMember, SaysWhatWasWrong) {
   lw_member* none = nullptr;
   lw_options options{.size = sizeof options, .coordinator = "nonsense", .name = "one"};
@@ -234,6 +257,7 @@ TEST_F(OneMember, SaysWhatWasWrong) {
   EXPECT_GE(lw_step(member_, 0.5, 1), 0) << lw_error();
   EXPECT_EQ(lw_step(member_, 0.0 / 0.0, 1), LW_DATA);
   EXPECT_THAT(lw_error(), HasSubstr("the loss is nan at step 1"));
+  EXPECT_THAT(lw_error(), HasSubstr("a lower learning rate or a longer warm-up of the loop"));
   EXPECT_EQ(lw_step(member_, 0.5, 1), LW_INVALID);
   EXPECT_EQ(lw_finish(member_), LW_DATA);
   EXPECT_THAT(run_.status().failure, HasSubstr("the loss is nan"));

@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
                          .name = member.options_.name,
                          .state_dir = member.options_.state_dir,
                          .manifest = manifest,
+                         .frozen_hash = member.options_.frozen_hash,
                          .metrics = &member.metrics_,
                          .link = member.link_.has_value() ? &*member.link_ : nullptr},
                         &member.stop_));
@@ -208,7 +209,8 @@ absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
   }
   turn_ = Turn::kTraining;
   loaded_.clear();
-  const absl::StatusOr<bool> trains = member_->StepDone(tokens == 0 ? tokens_max : tokens, loss);
+  const auto known = loss == LW_NO_LOSS ? std::nullopt : std::optional(loss);
+  const absl::StatusOr<bool> trains = member_->StepDone(tokens == 0 ? tokens_max : tokens, known);
   skipped_ = static_cast<int64_t>(member_->skipped_steps());
   return After(trains);
 }

@@ -46,6 +46,7 @@ class AbiMember final : private TrainingLoop {
   // Return flags of lw_event.
   absl::StatusOr<int> Begin(const lw_arrays& arrays);
   absl::StatusOr<int> Step(double loss, uint64_t tokens);
+  void Warn(const std::string& text) { place_->Warn(text); }  // thread-safe
   void Pause() {
     if (member_.has_value() && link_.has_value()) member_->parts().node->StepPauses();
   }

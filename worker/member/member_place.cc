@@ -1,5 +1,6 @@
 #include "worker/member/member_place.h"
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -129,6 +130,13 @@ class MemberPlaceImpl final : public MemberPlace {
     return run->phase;
   }
 
+  void Warn(const std::string& text) override {
+    if (!IsFirst()) return node_->Warn(text);
+    const std::lock_guard lock(warnings_mutex_);
+    if (session_ != nullptr) return session_->Warn(text);
+    early_warnings_.push_back(text);
+  }
+
   uint32_t members() const override { return session_ == nullptr ? 0 : session_->members(); }
 
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
@@ -222,10 +230,13 @@ class MemberPlaceImpl final : public MemberPlace {
   SegmentRange owned() const { return node_.has_value() ? node_->owned() : AllSegments(layout_); }
 
   absl::StatusOr<uint32_t> JoinSession(std::vector<uint64_t> start_hashes) {
-    LONGWAVE_ASSIGN_OR_RETURN(session_,
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                               OpenSession(absl::Seconds(options_.config.cluster.start_timeout_s),
                                           std::move(start_hashes)));
+    const std::lock_guard lock(warnings_mutex_);
+    session_ = std::move(session);
     session_->SetState({.ranks = options_.link == nullptr ? 1 : options_.link->node().ranks});
+    for (const std::string& text : early_warnings_) session_->Warn(text);
     return session_->worker();
   }
 
@@ -253,7 +264,8 @@ class MemberPlaceImpl final : public MemberPlace {
                           .settings = BindingSettings(config),
                           .process = process(),
                           .data_key = security_.keys.public_key,
-                          .start_hashes = std::move(start_hashes)},
+                          .start_hashes = std::move(start_hashes),
+                          .frozen_hash = options_.frozen_hash},
                          stop_);
   }
 
@@ -266,6 +278,8 @@ class MemberPlaceImpl final : public MemberPlace {
   std::shared_ptr<CoordinatorClient> client_;   // null: a rank above 0
   std::unique_ptr<CertificateKeeper> keeper_;   // null: no security
   std::unique_ptr<Metrics::Refresher> expiry_;  // expiry of the certificate; null: none
+  std::mutex warnings_mutex_;
+  std::vector<std::string> early_warnings_;  // before the session
   std::unique_ptr<Session> session_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<Exchange> exchange_;  // of one device
