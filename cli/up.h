@@ -31,8 +31,8 @@ struct UpOptions {
 // failed or was stopped from elsewhere, 128 plus the signal for one that a signal ended.
 int RunUp(const UpOptions& options);
 
-// Checks a run before its processes start: the data exist and are long enough, and the model has
-// segments for every shard. A run that fails here leaves no folder and may be repeated under the
+// Checks a run before its processes start: the data exist and are long enough, and the model can be
+// laid out. A run that fails here leaves no folder and may be repeated under the
 // same name. The processes check too, since they may run elsewhere.
 absl::Status CheckRun(const RunConfig& config);
 

@@ -124,8 +124,9 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
     const ShardState& state = shard.state;
     hues.push_back(shard.silent || !shard.trouble.empty() ? Hue::kBad : Hue::kPlain);
     table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(Name(shard)),
-                  absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
-                  absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
+                  state.open_round == kRoundNever ? "-" : absl::StrCat(state.open_round),
+                  absl::StrCat(state.pushes_accepted), absl::StrCat(state.pushes_late),
+                  absl::StrCat(state.pushes_rejected),
                   FormatBytes(static_cast<double>(state.bytes_received)),
                   FormatBytes(static_cast<double>(state.bytes_sent)),
                   FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),

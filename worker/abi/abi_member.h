@@ -113,6 +113,7 @@ class AbiMember final : private TrainingLoop {
   std::vector<NamedBlob> loaded_;  // cleared by the first step
   bool writes_weights_ = false;
   bool was_finished_ = false;  // the run, before Begin
+  bool said_tokens_ = false;   // that a step had more than StepTokensMax
   std::atomic<bool> is_busy_ = false;
 };
 

@@ -407,6 +407,12 @@ TEST(LiveView, ALossThatNobodyGaveIsADash) {
   EXPECT_THAT(RoundLine(config, status.records.back(), std::nullopt), HasSubstr("  loss -  "));
 }
 
+TEST(WholeView, AShardWithoutSegmentsHasNoOpenRound) {
+  RunStatus status = Status();
+  status.shards[0].state.open_round = kRoundNever;
+  EXPECT_THAT(Whole(status), Not(HasSubstr(absl::StrCat(kRoundNever))));
+}
+
 TEST(WholeView, SaysInWhatReplicasAreEqual) {
   RunStatus status = Status();
   EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, state"));

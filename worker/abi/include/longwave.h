@@ -173,8 +173,9 @@ LW_API int lw_begin(lw_member* member, const lw_arrays* arrays);
 /* The loss of a step whose loop does not know it: the run shows none. */
 #define LW_NO_LOSS (-DBL_MAX)
 /* Called after an inner step, which has updated theta (or gradient). loss: finite; the worker
- * reports the mean over a round. tokens: the step's weight in the merge, 1 … tokens_max; 0:
- * tokens_max. Of a node's rank: its own, at most its share of tokens_max. */
+ * reports the mean over a round. tokens: the step's weight in the merge; 0 and all above
+ * tokens_max (which the run warns of) count as tokens_max. Of a node's rank: its own, and its share
+ * of tokens_max. */
 LW_API int lw_step(lw_member* member, double loss, uint64_t tokens);
 
 /* Of a node's rank: the loop's own work until the next lw_step, an evaluation for example, may take
