@@ -214,6 +214,13 @@ void Cluster::OnLine(Child* child, const std::string& line) {
   }
 }
 
+void Cluster::ReadLines(Child* child) {
+  const bool has_ended = !child->process->Running();
+  std::optional<std::string> line;
+  for (int i = 0; (i < kLinesMax || has_ended) && (line = child->process->ReadLine()); ++i)
+    OnLine(child, *line);
+}
+
 void Cluster::ReadLog(Child* child) {
   if (!child->options.is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
   std::ifstream file(child->options.log_file, std::ios::binary);
@@ -252,10 +259,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
   const absl::Time deadline = MonotonicNow() + timeout;
   while (true) {
     for (Child& child : children_) {
-      std::optional<std::string> line;
-      for (int i = 0;
-           (i < kLinesMax || !child.process->Running()) && (line = child.process->ReadLine()); ++i)
-        OnLine(&child, *line);
+      ReadLines(&child);
       ReadLog(&child);
     }
     if (Interrupted()) return Cancelled("interrupted");
@@ -348,45 +352,41 @@ std::vector<Process*> Cluster::Processes(size_t begin, size_t end) const {
 }
 
 void Cluster::Park(absl::Time deadline) {
-  for (const auto& [begin, end] :
-       {std::pair<size_t, size_t>(0, 1), {FirstWorker(), children_.size()}, {1, FirstWorker()}}) {
-    const std::vector<Process*> processes = Processes(begin, end);
-    for (Process* process : processes) process->Signal(SIGTERM);
-    // A coordinator has no unwritten state.
-    AwaitEnd(processes,
-             begin == 0 ? std::min(deadline, MonotonicNow() + kCoordinatorPatience) : deadline);
-    for (Process* process : processes) process->Signal(SIGKILL);
-  }
-  children_.clear();  // waits for each
-}
-
-void Cluster::AwaitWorkers(absl::Time deadline) {
-  AwaitEnd(Processes(FirstWorker(), children_.size()), deadline);
+  // A coordinator has no unwritten state.
+  End(0, 1, std::min(deadline, MonotonicNow() + kCoordinatorPatience));
+  End(FirstWorker(), children_.size(), deadline);
+  End(1, FirstWorker(), deadline);
+  Forget();
 }
 
 void Cluster::Stop(absl::Time deadline, absl::Duration last_look_time,
                    const std::function<void()>& last_look) {
   if (children_.empty()) return;
-  const std::vector<Process*> members = Processes(1, children_.size());
-  for (Process* process : members) process->Signal(SIGTERM);
-  AwaitEnd(members,
-           deadline - kCoordinatorTime - (last_look ? last_look_time : absl::ZeroDuration()));
+  End(1, children_.size(),
+      deadline - kCoordinatorTime - (last_look ? last_look_time : absl::ZeroDuration()));
   if (last_look) last_look();
-  for (Process* process : members) process->Signal(SIGKILL);
-  Process* coordinator = children_.front().process.get();
-  coordinator->Signal(SIGTERM);
-  AwaitEnd({coordinator}, deadline);
-  coordinator->Signal(SIGKILL);
+  End(0, 1, deadline);
+  Forget();
+}
+
+void Cluster::End(size_t begin, size_t end, absl::Time deadline) {
+  for (Process* process : Processes(begin, end)) process->Signal(SIGTERM);
+  AwaitEnd(begin, end, deadline);
+  for (Process* process : Processes(begin, end)) process->Signal(SIGKILL);
+}
+
+void Cluster::Forget() {
+  for (Child& child : children_) ReadLines(&child);
   children_.clear();  // waits for each
 }
 
-void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline) {
+void Cluster::AwaitEnd(size_t begin, size_t end, absl::Time deadline) {
   while (true) {
     std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
     bool running = false, reaping = false;
-    for (Process* process : processes) {
-      for (int lines = 0; lines < kLinesMax && process->ReadLine(); ++lines) {
-      }
+    for (size_t i = begin; i < std::min(end, children_.size()); ++i) {
+      ReadLines(&children_[i]);
+      Process* const process = children_[i].process.get();
       if (!process->Running()) continue;
       running = true;
       reaping |= process->output_fd() < 0;

@@ -108,7 +108,7 @@ class Cluster {
 
   // Waits until the workers have ended by themselves, for instance after writing the weights of a
   // stopped run, or until the deadline or an interrupt.
-  void AwaitWorkers(absl::Time deadline);
+  void AwaitWorkers(absl::Time deadline) { AwaitEnd(FirstWorker(), children_.size(), deadline); }
 
   // Ends all processes by `deadline` (of MonotonicNow): SIGTERM to workers and shards, then to the
   // coordinator, then SIGKILL to the rest. last_look (may be empty) is called in between and takes
@@ -141,6 +141,8 @@ class Cluster {
   // log instead, which OnMetricsAddress searches.
   void OnLine(Child* child, const std::string& line);
   void ReadLog(Child* child);
+  // Passes the child's lines to OnLine; once it has ended, all that are left.
+  void ReadLines(Child* child);
   // Keeps the address for a restart, so that Prometheus's target stays valid.
   void OnMetricsAddress(Child* child, std::string address);
   // Writes the targets for Prometheus, of all processes that have reported an address.
@@ -157,8 +159,11 @@ class Cluster {
   // The processes of the children from `begin` to `end`.
   std::vector<Process*> Processes(size_t begin, size_t end) const;
   size_t FirstWorker() const { return 1 + config_->run.shards; }
-  // Waits for the processes' end; an interrupt ends the waiting too.
-  void AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline);
+  // Waits for the end of the children from `begin` to `end`; an interrupt ends the waiting too.
+  void AwaitEnd(size_t begin, size_t end, absl::Time deadline);
+  // Ends them: SIGTERM, and SIGKILL at the deadline or an interrupt.
+  void End(size_t begin, size_t end, absl::Time deadline);
+  void Forget();  // of all children, once they are ended
 
   const ClusterOptions options_;
   const RunConfig* const config_;

@@ -53,6 +53,9 @@ class LogDisplay : public Display {
       troubles_ = std::move(troubles);
       for (const std::string& trouble : troubles_) PrintLine(stdout, trouble);
     }
+    const auto& warnings = input.status->warnings;
+    for (; warnings_seen_ < warnings.size(); ++warnings_seen_)
+      PrintLine(stdout, "warning: ", SentenceOf(warnings[warnings_seen_]));
     const auto& records = input.status->records;
     for (; rounds_seen_ < records.size(); ++rounds_seen_) {
       const RoundRecord& record = records[rounds_seen_];
@@ -73,6 +76,7 @@ class LogDisplay : public Display {
   bool training_shown_ = false;
   std::string note_;
   std::vector<std::string> troubles_;
+  size_t warnings_seen_ = 0;
   size_t rounds_seen_ = 0;
   std::optional<double> validation_loss_;
 };

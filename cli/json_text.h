@@ -2,6 +2,7 @@
 #define LONGWAVE_CLI_JSON_TEXT_H_
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace longwave {
@@ -12,6 +13,10 @@ inline std::string JsonText(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/true,
                    nlohmann::ordered_json::error_handler_t::replace) +
          "\n";
+}
+
+inline nlohmann::ordered_json NumberOrNull(std::optional<double> number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
 }
 
 // The text of an object's member; "" where there is no such text.

@@ -84,22 +84,24 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
                        {"ranks", std::max(1u, state.ranks)},
                        {"step", state.step},
                        {"rounds", RoundsDone(state)},
-                       {"train_loss", state.step > 0 ? Json(state.train_loss) : Json()},
+                       {"train_loss", NumberOrNull(state.train_loss)},
                        {"tokens", state.tokens},
                        {"bytes_pushed", state.bytes.pushed},
                        {"bytes_pulled", state.bytes.pulled},
                        {"heard_seconds_ago", member.heartbeat_age_s}});
   }
   for (const ShardStatus& shard : status.shards) {
-    shards.push_back({{"index", shard.shard.shard},
-                      {"state", Name(shard)},
-                      {"open_round", shard.state.open_round},
-                      {"pushes_accepted", shard.state.pushes_accepted},
-                      {"pushes_late", shard.state.pushes_late},
-                      {"pushes_rejected", shard.state.pushes_rejected},
-                      {"bytes_received", shard.state.bytes_received},
-                      {"bytes_sent", shard.state.bytes_sent},
-                      {"heard_seconds_ago", shard.heartbeat_age_s}});
+    shards.push_back(
+        {{"index", shard.shard.shard},
+         {"state", Name(shard)},
+         {"open_round",
+          shard.state.open_round == kRoundNever ? Json() : Json(shard.state.open_round)},
+         {"pushes_accepted", shard.state.pushes_accepted},
+         {"pushes_late", shard.state.pushes_late},
+         {"pushes_rejected", shard.state.pushes_rejected},
+         {"bytes_received", shard.state.bytes_received},
+         {"bytes_sent", shard.state.bytes_sent},
+         {"heard_seconds_ago", shard.heartbeat_age_s}});
   }
   for (const RefusalCount& refusal : status.refusals) refusals[refusal.reason] = refusal.count;
   Json json = FiguresJson(Summarize(config, status, RunOutcome::kStopped, status.failure, 0));

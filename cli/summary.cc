@@ -45,8 +45,8 @@ double TrainLoss(const RunStatus& status) {
   size_t count = 0;
   for (const MemberStatus& member : status.members) {
     // The mean leaves out a worker that ended with a loss that is not finite.
-    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
-    sum += member.state.train_loss;
+    if (!member.state.train_loss || !std::isfinite(*member.state.train_loss)) continue;
+    sum += *member.state.train_loss;
     ++count;
   }
   return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
@@ -90,11 +90,17 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.params = status.parameters;
   summary.steps = StepsDone(status);
   summary.rounds = RoundsDone(status);
+  uint64_t frozen_hash = 0;
   for (const MemberStatus& member : status.members) {
     summary.tokens += member.state.tokens;
     if (member.state.phase == WorkerPhase::kExpelled)
       summary.expelled.push_back(member.member.name);
+    if (member.frozen_hash == 0 || HasLeft(member.state.phase)) continue;
+    summary.frozen_differs |= summary.has_frozen && member.frozen_hash != frozen_hash;
+    summary.has_frozen = true;
+    frozen_hash = member.frozen_hash;
   }
+  for (const Warning& warning : status.warnings) summary.warnings.push_back(SentenceOf(warning));
   if (!status.records.empty()) summary.train_loss = status.records.back().train_loss;
   summary.val_loss = status.validation_loss.value_or(summary.val_loss);
   summary.wall_seconds = status.seconds;
@@ -114,7 +120,11 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
 }
 
 std::string ReplicasText(const Summary& summary) {
-  if (summary.replicas_equal) return "equal";
+  if (summary.replicas_equal) {
+    if (!summary.has_frozen) return "equal";
+    return summary.frozen_differs ? "equal in what is trained, frozen parameters differ"
+                                  : "equal, frozen parameters too";
+  }
   return summary.replicas_may_differ ? "differ, as sync.update: local has it" : "not equal";
 }
 
@@ -144,7 +154,7 @@ nlohmann::ordered_json FiguresJson(const Summary& summary) {
       {"steps", summary.steps},
       {"rounds", summary.rounds},
       {"tokens", summary.tokens},
-      {"train_loss", summary.train_loss},
+      {"train_loss", NumberOrNull(summary.train_loss)},
       {"val_loss", summary.val_loss},
       {"tokens_per_second", summary.tokens_per_second()},
       {"bytes_pushed", summary.bytes.pushed},
@@ -155,6 +165,7 @@ nlohmann::ordered_json FiguresJson(const Summary& summary) {
       {"state_hash", FormatHash(summary.state_hash)},
       {"model_file", summary.model_file},
       {"repairs", summary.repairs},
+      {"warnings", summary.warnings},
   };
 }
 

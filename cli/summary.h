@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +25,12 @@ struct Summary {
   uint32_t workers = 0;
   uint32_t shards = 0;
   uint64_t params = 0;
-  uint64_t steps = 0;                                            // done by every worker
-  uint64_t rounds = 0;                                           // finished by every worker
-  uint64_t tokens = 0;                                           // over all workers
-  double train_loss = std::numeric_limits<double>::quiet_NaN();  // of the last round
-  double val_loss = std::numeric_limits<double>::quiet_NaN();    // the last one
-  double wall_seconds = 0;                                       // of the training
+  uint64_t steps = 0;                                          // done by every worker
+  uint64_t rounds = 0;                                         // finished by every worker
+  uint64_t tokens = 0;                                         // over all workers
+  std::optional<double> train_loss;                            // of the last round
+  double val_loss = std::numeric_limits<double>::quiet_NaN();  // the last one
+  double wall_seconds = 0;                                     // of the training
   double total_seconds = 0;  // from the command's start to its end
   ByteCounts bytes;          // sums over workers
   bool replicas_equal = false;
@@ -39,6 +40,9 @@ struct Summary {
   uint64_t repairs = 0;               // replicas that had to fetch segments again
   uint32_t restarts = 0;              // of processes that were killed
   std::vector<std::string> expelled;  // names of workers
+  std::vector<std::string> warnings;  // sentences
+  // Of the workers' frozen parameters: some have them, and these differ.
+  bool has_frozen = false, frozen_differs = false;
 
   double tokens_per_second() const { return wall_seconds > 0 ? tokens / wall_seconds : 0; }
   // The bytes that DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent

@@ -54,14 +54,21 @@ constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
 // For a person to read a line of the live view.
 constexpr absl::Duration kNoticeTime = absl::Seconds(5);
 
-// Prints the command's last line. In a terminal it is broken between words.
-void PrintClosing(RunOutcome outcome, const std::string& line) {
-  std::FILE* const file = outcome == RunOutcome::kFailed ? stderr : stdout;
-  const Hue hue = outcome == RunOutcome::kFinished ? Hue::kGood
-                  : file == stderr                 ? Hue::kBad
-                                                   : Hue::kPlain;
+// Prints a line that in a terminal is broken between words.
+void PrintWrapped(std::FILE* file, const std::string& line, Hue hue) {
   for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, 0))
     PrintPainted(file, part, hue);
+}
+
+// Prints the command's last lines.
+void PrintClosing(const Summary& summary, const std::string& run_folder) {
+  for (const std::string& warning : summary.warnings)
+    PrintWrapped(stdout, absl::StrCat("warning: ", warning), Hue::kDoubtful);
+  std::FILE* const file = summary.outcome == RunOutcome::kFailed ? stderr : stdout;
+  PrintWrapped(file, ClosingLine(summary, run_folder),
+               summary.outcome == RunOutcome::kFinished ? Hue::kGood
+               : file == stderr                         ? Hue::kBad
+                                                        : Hue::kPlain);
 }
 
 // The end of a run, before its figures are known.
@@ -380,7 +387,7 @@ int RunUp(const UpOptions& options) {
   constexpr uint64_t kSampledParametersMax = 30'000'000;  // of a larger model it takes too long
   if (summary.outcome == RunOutcome::kFinished && summary.params <= kSampledParametersMax)
     PrintSample(run_folder);
-  PrintClosing(summary.outcome, ClosingLine(summary, run_folder));
+  PrintClosing(summary, run_folder);
   const bool failed = summary.outcome == RunOutcome::kFailed;
   if (failed) PrintLine(stderr, "logs are in ", run_folder, "/logs");
   if (failed && !options.no_state) {

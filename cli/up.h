@@ -35,7 +35,7 @@ struct UpOptions {
 int RunUp(const UpOptions& options);
 
 // Checks a run before its processes start: the data are what it can be trained on, which `data`
-// describes, and the model has segments for every shard. A run that fails here leaves no folder and
+// describes, and the model can be laid out. A run that fails here leaves no folder and
 // may be repeated under the same name. The processes check too, since they may run elsewhere.
 absl::Status CheckRun(const RunConfig& config, DataReport* data);
 // The model's part of it.

@@ -104,7 +104,7 @@ Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
     hues.push_back(HueOf(state, foremost));
     const double seconds = state.seconds_computing + state.seconds_syncing;
     add({member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
-         absl::StrCat(RoundsDone(state)), state.step > 0 ? FormatLoss(state.train_loss) : "-",
+         absl::StrCat(RoundsDone(state)), FormatLoss(state.train_loss),
          seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
          FormatBytes(static_cast<double>(state.bytes.pushed)),
          FormatBytes(static_cast<double>(state.bytes.pulled)),
@@ -124,8 +124,9 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
     const ShardState& state = shard.state;
     hues.push_back(shard.silent || !shard.trouble.empty() ? Hue::kBad : Hue::kPlain);
     table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(Name(shard)),
-                  absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
-                  absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
+                  state.open_round == kRoundNever ? "-" : absl::StrCat(state.open_round),
+                  absl::StrCat(state.pushes_accepted), absl::StrCat(state.pushes_late),
+                  absl::StrCat(state.pushes_rejected),
                   FormatBytes(static_cast<double>(state.bytes_received)),
                   FormatBytes(static_cast<double>(state.bytes_sent)),
                   FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),
@@ -208,9 +209,27 @@ Lines Rows(const ViewInput& input, const Summary& record, size_t width) {
                    FormatBytes(static_cast<double>(bytes.payload_pulled)), " (all workers)"));
   if (!record.expelled.empty()) row("expelled", absl::StrJoin(record.expelled, ", "));
   for (const std::string& line : TroubleLines(status)) row("trouble", line, Hue::kBad);
+  // At the end of `up` they follow the view.
+  for (const Warning& warning : status.warnings) {
+    if (input.end == nullptr) row("warning", SentenceOf(warning), Hue::kDoubtful);
+  }
   if (status.secured) row("security", absl::StrCat("on, refused ", RefusalsText(status)));
   if (!record.model_file.empty()) row("weights", record.model_file);
   return lines;
+}
+
+// The latest warnings, below an empty line.
+Lines WarningNotes(const RunStatus& status) {
+  constexpr size_t kShownMax = 2;
+  const size_t count = status.warnings.size();
+  if (count == 0) return {};
+  Lines notes = {{""}};
+  const size_t first = count - std::min(count, kShownMax);
+  if (first > 0)
+    notes.push_back({absl::StrCat("and ", first, " more warnings, which longwave status shows")});
+  for (size_t i = first; i < count; ++i)
+    notes.push_back({absl::StrCat("warning: ", SentenceOf(status.warnings[i])), Hue::kDoubtful});
+  return notes;
 }
 
 // The reason for waiting, the failure or the troubles, below an empty line.
@@ -315,7 +334,8 @@ std::vector<std::string> ViewLines(const ViewInput& input, const TextStyle& styl
     Append(Below(shard_table, shard_table.size(), "shards"), &lines);
     return Shown(lines, uncut);
   }
-  Lines notes = Notes(input);
+  Lines notes = WarningNotes(status);
+  Append(Notes(input), &notes);
   size_t worker_rows = kWorkerRowsMax;
   Lines workers = Below(worker_table, worker_rows, "workers");
   Lines shards = Below(shard_table, kShardRowsMax, "shards");

@@ -41,8 +41,8 @@ std::string FormatSeconds(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
 
-std::string FormatLoss(double loss) {
-  return std::isnan(loss) ? "-" : absl::StrFormat("%.3f", loss);
+std::string FormatLoss(std::optional<double> loss) {
+  return !loss || std::isnan(*loss) ? "-" : absl::StrFormat("%.3f", *loss);
 }
 
 std::string FormatRatio(double numerator, double denominator) {

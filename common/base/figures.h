@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_BASE_FIGURES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -14,7 +15,8 @@ std::string FormatBytes(double bytes);       // "999 B", "1.0 kB", "63.2 kB", "1
 std::string FormatCount(double count);       // "999", "12.3 k", "1.05 M"
 std::string FormatDuration(double seconds);  // "0:07", "12:03", "1:02:03"; "-" if not finite
 std::string FormatSeconds(absl::Duration duration);  // "0.3 s", "300.0 s": a span in a sentence
-std::string FormatLoss(double loss);  // "2.187"; "-" for a loss that is not known, i.e. NaN
+// "2.187"; "-" for a loss that is not known: none, or NaN
+std::string FormatLoss(std::optional<double> loss);
 std::string FormatRatio(double numerator, double denominator);  // "218 x", "6.1 x"; "-" by zero
 std::string FormatHash(uint64_t hash);                          // 16 hex digits
 
@@ -22,7 +24,7 @@ std::string FormatHash(uint64_t hash);                          // 16 hex digits
 struct RoundFigures {
   uint64_t rounds_done = 0, rounds = 0;
   uint64_t step = 0, steps = 0;
-  double train_loss = 0;
+  std::optional<double> train_loss;
 };
 std::string FormatRound(const RoundFigures& figures);
 

@@ -1,5 +1,6 @@
 #include "common/control/control.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/base/enum_name.h"
 #include "common/base/rng.h"
 
@@ -19,6 +20,10 @@ ByteCounts operator+(ByteCounts a, const ByteCounts& b) {
   a.payload_pushed += b.payload_pushed;
   a.payload_pulled += b.payload_pulled;
   return a;
+}
+
+std::string SentenceOf(const Warning& warning) {
+  return absl::StrCat(warning.worker, warning.worker.empty() ? "" : ": ", warning.sentence);
 }
 
 bool IsOver(RunPhase phase) { return phase != RunPhase::kWaiting && phase != RunPhase::kTraining; }

@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_CONTROL_CONTROL_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,8 @@ constexpr RunPhase LastOf(RunPhase) { return RunPhase::kStopped; }
 constexpr WorkerPhase LastOf(WorkerPhase) { return WorkerPhase::kJoining; }
 
 ByteCounts operator+(ByteCounts a, const ByteCounts& b);
+
+std::string SentenceOf(const Warning& warning);  // "worker-1: …", or of the whole run the text
 
 bool IsOver(RunPhase phase);               // finished, failed or stopped
 bool HasLeft(WorkerPhase phase);           // lost, failed or expelled

@@ -179,14 +179,6 @@ absl::StatusOr<Plan> PlanOf(const Manifest& manifest, const LayoutOptions& optio
   return plan;
 }
 
-absl::StatusOr<uint64_t> SegmentsOf(const Plan& plan, const LayoutOptions& options) {
-  const uint64_t segments = CeilDivide(plan.tile_count, options.segment_tiles);
-  if (segments >= options.shard_count) return segments;
-  return InvalidArgument("layout: got ", segments, " segments (", plan.tile_count, " tiles, ",
-                         options.segment_tiles, " a segment), wanted at least one for each of ",
-                         options.shard_count, " shards: fewer tiles a segment or fewer shards");
-}
-
 }  // namespace
 
 uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
@@ -208,14 +200,14 @@ absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOption
 }
 
 absl::StatusOr<uint64_t> CountSegments(const Manifest& manifest, const LayoutOptions& options) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(manifest, options));
-  return SegmentsOf(plan, options);
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t tiles, CountTiles(manifest, options));
+  return CeilDivide(tiles, options.segment_tiles);
 }
 
 absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(Plan plan, PlanOf(manifest, options));
-  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t segment_count, SegmentsOf(plan, options));
   const uint64_t tile_count = plan.tile_count;
+  const uint64_t segment_count = CeilDivide(tile_count, options.segment_tiles);
   Layout layout;
   layout.options_ = options;
   layout.parameter_count_ = static_cast<uint64_t>(ParameterCount(manifest));

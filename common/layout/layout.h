@@ -65,7 +65,7 @@ struct Segment {
   uint32_t tile_count;
   uint64_t coefficient_begin;
   uint64_t coefficient_count;
-  uint32_t shard;  // the aggregation server that owns it
+  uint32_t shard;  // the aggregation server that owns it; of a small model some own none
 
   bool operator==(const Segment&) const = default;
 };
@@ -73,8 +73,8 @@ struct Segment {
 // Tiles, segments and shards as a function of manifest and options, the same in every process.
 class Layout {
  public:
-  // Errors: InvalidArgument (the manifest (see Validate), an option out of its range, fewer
-  // segments than shards, more than kLayoutTilesMax tiles, a matrix of 2^32 columns or more).
+  // Errors: InvalidArgument (the manifest (see Validate), an option out of its range, more than
+  // kLayoutTilesMax tiles, a matrix of 2^32 columns or more).
   static absl::StatusOr<Layout> Create(const Manifest& manifest, const LayoutOptions& options);
 
   std::span<const Tile> tiles() const { return tiles_; }
@@ -105,7 +105,7 @@ class Layout {
 };
 
 // Counts what Layout::Create would make, by arithmetic alone: a model from another process's
-// message costs no memory. Errors: as Create's; CountTiles has none for fewer segments than shards.
+// message costs no memory. Errors: as Create's.
 absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options);
 absl::StatusOr<uint64_t> CountSegments(const Manifest& manifest, const LayoutOptions& options);
 uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options);  // Layout::hash()

@@ -33,7 +33,8 @@ Rows RunRows() {
       GaugeRow("longwave_coordinator_parameters",
                "Parameters of the model; 0 before the first worker has registered."),
       GaugeRow("longwave_coordinator_train_loss",
-               "Training loss of the last finished round, the mean over its members."),
+               "Training loss of the last finished round, the mean over its members.",
+               "once a worker has reported a loss"),
       GaugeRow("longwave_coordinator_validation_loss", "The last validation loss."),
       CounterRow("longwave_coordinator_tokens_total",
                  "Tokens that all workers have trained on, since the run began, as of their last "
@@ -102,6 +103,12 @@ Rows MemberRows() {
           "longwave_coordinator_replicas_unequal",
           "1 if the workers' replicas differed after the last finished round, 0 if they were "
           "equal, bit for bit, or the run's method promises no equality (sync.update: local)."),
+      CounterRow(
+          "longwave_coordinator_warnings_total", {{"of", {"run", "worker"}}},
+          "Warnings, each counted once since the run began: of workers about themselves, and of "
+          "the "
+          "coordinator about the run (workers with the same data, for example); `longwave status` "
+          "shows them."),
       CounterRow("longwave_coordinator_repairs_total",
                  "Replicas that were told to fetch segments anew, since the run began."),
       GaugeRow("longwave_coordinator_stragglers",

@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -44,6 +45,11 @@ class Gauge {
   void Set(Number value) {
     value_.store(static_cast<double>(value), std::memory_order_relaxed);
     is_set_.store(true, std::memory_order_release);
+  }
+  // No value: not on the page.
+  void SetIfAny(std::optional<double> value) {
+    if (value.has_value()) Set(*value);
+    if (!value.has_value()) Clear();
   }
   void Clear() { is_set_.store(false, std::memory_order_relaxed); }
   bool is_set() const { return is_set_.load(std::memory_order_acquire); }

@@ -12,7 +12,8 @@ Rows TrainingRows() {
       GaugeRow("longwave_worker_ranks",
                "Processes that are this worker, each with a device: 1, or those of its node."),
       GaugeRow("longwave_worker_train_loss",
-               "Training loss, the mean over the steps of the round so far."),
+               "Training loss, the mean over the steps of the round so far.",
+               "once the loop has given one"),
       GaugeRow("longwave_worker_validation_loss", "Its last validation loss.",
                "on the worker that validates"),
       CounterRow("longwave_worker_steps_total",
@@ -69,6 +70,9 @@ Rows TrainingRows() {
                "where `metrics.peak_tflops` is given"),
       GaugeRow("longwave_worker_coordinator_silence_seconds",
                "Time since the coordinator has answered."),
+      CounterRow("longwave_worker_warnings_total",
+                 "Warnings that it has for the coordinator, each counted once since this process "
+                 "began; `longwave status` shows them."),
   };
 }
 

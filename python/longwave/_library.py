@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import sys
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Optional
@@ -12,6 +13,7 @@ from longwave._errors import LongwaveError
 ABI = 1
 MOVED, SKIPPED, SYNCS, OVER = 1, 2, 4, 8  # lw_event
 CPU, CUDA = 0, 1  # lw_device
+NO_LOSS = -sys.float_info.max  # LW_NO_LOSS
 
 SaveFunction = CFUNCTYPE(c_int, c_void_p, c_void_p)
 PlainFunction = CFUNCTYPE(c_int, c_void_p)
@@ -50,6 +52,7 @@ class Options(Structure):
         ("setting_count", c_size_t),
         ("callbacks", POINTER(Callbacks)),
         ("node", POINTER(Node)),
+        ("frozen_hash", c_uint64),
     ]
 
 
@@ -119,6 +122,7 @@ _PROTOTYPES = {
     "lw_save": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
     "lw_load": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "lw_stats": (c_int, [c_void_p, POINTER(Figures)]),
+    "lw_warn": (c_int, [c_void_p, c_char_p]),
     "lw_stop": (None, [c_void_p]),
     "lw_finish": (c_int, [c_void_p]),
     "lw_leave": (c_int, [c_void_p, c_char_p]),

@@ -5,6 +5,8 @@ from typing import Any, Optional, Union, cast
 
 import torch
 
+from longwave._library import NO_LOSS
+
 
 class NotedLoss:
     """A loss on a GPU is copied asynchronously, and is read once it has arrived: a step or two later.
@@ -13,7 +15,7 @@ class NotedLoss:
     since the last step: where it has spoilt the parameters, all later ones are like it."""
 
     def __init__(self) -> None:
-        self._finite = 0.0  # the last one
+        self._finite = NO_LOSS  # the last one
         self._is_new = False  # and whether it came since the last step
         self._other: Optional[float] = None  # not finite, since the last step
         self._arriving: Optional[torch.Tensor] = None

@@ -54,6 +54,7 @@ class Member:
         tensors: Sequence[Tuple[str, Sequence[int]]],
         hooks: Hooks,
         link: Optional[Link] = None,
+        frozen_hash: int = 0,
     ) -> None:
         self._hooks = hooks
         self._link = link
@@ -85,6 +86,7 @@ class Member:
             len(place.settings),
             ctypes.pointer(self._callbacks),
             None if self._node is None else ctypes.pointer(self._node),
+            frozen_hash,
         )
         specs = (_library.Tensor * len(tensors))(
             *[
@@ -115,6 +117,7 @@ class Member:
         return self._wait(library().lw_begin, self._handle, ctypes.byref(arrays))
 
     def step(self, loss: float, tokens: int) -> int:
+        """loss: NO_LOSS if it is not known."""
         return self._wait(library().lw_step, self._handle, loss, tokens)
 
     def pause(self) -> None:
@@ -139,6 +142,11 @@ class Member:
     def configuration(self) -> str:
         self._new_figures()  # raises where the library answers nothing
         return str(library().lw_configuration(self._handle).decode())
+
+    def warn(self, text: str) -> None:
+        """Shows a sentence about this worker in the run's status, until the end. Call from any thread or callback."""
+        if self._handle:
+            check(library().lw_warn(self._handle, text.encode(errors="replace")))
 
     def stop(self) -> None:
         """Call from any thread or signal handler."""

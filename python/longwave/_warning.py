@@ -20,9 +20,12 @@ class Warned(Protocol):
 
     warned: Set[str]  # kinds of warnings that it has had
 
+    def warn(self, text: str) -> None: ...
+
 
 def warn(text: str, kind: str, member: Optional[Warned] = None) -> None:
-    """Logs the warning at the line of the loop that led to it; of each kind a member has one."""
+    """Logs the warning at the line of the loop that led to it, and shows it in the run's status; of each kind a member has
+    one."""
     if member is not None:
         if kind in member.warned:
             return

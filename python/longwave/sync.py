@@ -17,7 +17,7 @@ from longwave._member import Hooks, Member, heartbeat_timeout_s
 from longwave._node import Node, is_of_a_rank, node_of
 from longwave._owned import StrangerWatch, check_owned
 from longwave._place import place_of
-from longwave._replica import Replica, check_alias, is_sharded, trained_parameters, warn_of_buffers
+from longwave._replica import Replica, check_alias, frozen_hash, is_sharded, trained_parameters, warn_of_buffers
 from longwave._replicated import ReplicatedReplica
 from longwave._run_state import RunState
 from longwave._sharded import ShardedReplica, check_shards
@@ -105,7 +105,8 @@ class Sync(RunState):
             place = self._node.agree(place, shapes, keep)
         leave_earlier(place)
         try:
-            super().__init__(Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready), self._node))
+            hooks = Hooks(self._loop.save, self._loop.gradient_ready)
+            super().__init__(Member(place, shapes, hooks, self._node, frozen_hash(model)))
         except LongwaveError as error:
             raise error.with_traceback(None)  # the sentence says it, and the way to it in here says nothing more
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.

@@ -66,6 +66,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     known->heard = now;
     if (is_same && !known->lost) return;  // the first answer was lost
     if (!is_same) ReplaceProcess(*known, request);
+    WarnOfFrozen(*known, effects);
     if (phase_ == RunPhase::kWaiting) return BeginTrainingIfComplete(now, effects);
     Join(*known, is_same ? "registers and joins again" : "joins again in another process", effects);
     FinishRounds(now, effects);
@@ -90,6 +91,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.heard = now;
+  worker.frozen_hash = request.frozen_hash;
   SetStart(worker, request.start_hashes);
   unsaved_ = true;
   if (!manifest_) {
@@ -98,6 +100,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     manifest_unsaved_ = true;
   }
   effects.push_back(WorkerRegistered{index});
+  WarnOfFrozen(worker, effects);
   if (phase_ == RunPhase::kTraining) return Join(worker, "joins", effects);
   Note(effects, Describe(worker.member), " registered, ", workers_.size(), " of ",
        options_.workers_wanted);
@@ -110,6 +113,7 @@ void Coordinator::ReplaceProcess(Worker& worker, const RegisterWorker& request) 
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.member.data_key = request.data_key;
+  worker.frozen_hash = request.frozen_hash;
   SetStart(worker, request.start_hashes);
   SetWork(WorkOf(std::exchange(worker.state, {})), &worker.state);
   worker.final.reset();
@@ -196,6 +200,7 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     effects.push_back(ReplyTo(heartbeat));
     return;
   }
+  for (const std::string& text : heartbeat.warnings) Warn(found->second.member.name, text, effects);
   const bool failed = !heartbeat.failure.empty();
   if (phase_ == RunPhase::kWaiting && (heartbeat.leaving || failed)) {
     const std::string who = Describe(found->second.member);

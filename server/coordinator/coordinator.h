@@ -77,6 +77,7 @@ struct PhaseChanged {
 // A line for the process's log.
 struct Notice {
   std::string text;
+  bool is_warning = false;
 };
 
 using CoordinatorEffect =
@@ -377,6 +378,11 @@ class Coordinator {
   // True: the shards have closed more rounds than was known.
   bool HearOfClosedRounds();
 
+  // --- coordinator_warnings.cc: each warning once, in the log and in the status
+  void Warn(std::string worker, const std::string& text, Effects& effects);
+  void WarnOfFrozen(const Worker& worker, Effects& effects);
+  void WarnOfEqualLosses(const RoundOutcome& outcome, Effects& effects);
+
   // --- coordinator_status.cc: answers and status
   WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
@@ -412,6 +418,7 @@ class Coordinator {
   Membership membership_;
   RoundLedger ledger_;
   uint64_t repairs_ = 0;
+  std::vector<Warning> warnings_;
 
   // Clocks.
   std::optional<absl::Time> first_step_;  // later by this coordinator's own pauses

@@ -295,8 +295,8 @@ std::string Coordinator::FailureIn(const WorkerHeartbeat& heartbeat) {
                         ", wanted a finite number");
   };
   for (const RoundReport& report : heartbeat.rounds) {
-    if (!std::isfinite(report.train_loss)) {
-      return sentence("training", report.step, report.train_loss);
+    if (report.train_loss && !std::isfinite(*report.train_loss)) {
+      return sentence("training", report.step, *report.train_loss);
     }
     if (report.validation_loss && !std::isfinite(*report.validation_loss)) {
       return sentence("validation", report.step, *report.validation_loss);

@@ -25,6 +25,7 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
     if (promised && outcome.round >= options_.rounds)
       is_in_vain = LeaveOutOutvoted(outcome, effects);
     if (promised) OrderRepairs(outcome, effects);
+    WarnOfEqualLosses(outcome, effects);
     if (outcome.record.round < options_.rounds) effects.push_back(RoundFinished{outcome.record});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {

@@ -105,6 +105,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
       start_hashes_(std::move(record.start_hashes)),
       ledger_(options.rounds, record),
       repairs_(record.state.repairs),
+      warnings_(std::move(record.state.warnings)),
       seconds_before_(record.state.seconds) {
   for (WorkerRecord& one : record.state.workers) {
     Worker& worker = workers_[one.member.worker];
@@ -134,6 +135,7 @@ CoordinatorState Coordinator::ExportState(absl::Time now) const {
   state.epoch = membership_.epoch;
   state.layout_hash = layout_hash_;
   state.repairs = repairs_;
+  state.warnings = warnings_;
   state.seconds = SecondsOfTraining(now);
   for (const auto& [index, worker] : workers_) state.workers.push_back(worker);
   for (const auto& [index, shard] : shards_) state.shards.push_back(shard);

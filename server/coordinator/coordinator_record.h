@@ -32,10 +32,11 @@ struct WorkerRecord {
   bool behind = false;  // alive without reporting rounds: the run does not wait for it
   std::optional<FinalReport> final;
   std::optional<Repair> repair;
+  uint64_t frozen_hash = 0;  // as it registered
   // As last reported. Counts and seconds are sums over the worker's processes.
   WorkerState state;
   LONGWAVE_FIELDS(member, identity, process, incarnation, former, joined_epoch, member_epoch,
-                  ready_round, begun, lost, left, behind, final, repair, state)
+                  ready_round, begun, lost, left, behind, final, repair, frozen_hash, state)
   bool operator==(const WorkerRecord&) const = default;
 };
 
@@ -125,6 +126,7 @@ struct CoordinatorState {
   uint32_t epoch = 0;
   uint64_t layout_hash = 0;
   uint64_t repairs = 0;
+  std::vector<Warning> warnings;      // those of the status
   double seconds = 0;                 // seconds of training up to now
   std::vector<WorkerRecord> workers;  // by index, ascending
   std::vector<ShardRecord> shards;    // likewise
@@ -135,8 +137,8 @@ struct CoordinatorState {
   std::string inequality;
   double rate_seconds = 0;
   uint64_t rate_tokens = 0;
-  LONGWAVE_FIELDS(settings, phase, reason, outdated, run, epoch, layout_hash, repairs, seconds,
-                  workers, shards, next_round, ledger_workers, segment_count, inequality,
+  LONGWAVE_FIELDS(settings, phase, reason, outdated, run, epoch, layout_hash, repairs, warnings,
+                  seconds, workers, shards, next_round, ledger_workers, segment_count, inequality,
                   rate_seconds, rate_tokens)
   bool operator==(const CoordinatorState&) const = default;
 };

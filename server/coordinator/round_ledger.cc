@@ -189,7 +189,8 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
       outcomes.push_back({.round = next_round_,
                           .record = round.record,
                           .suspects = std::move(vote.suspects),
-                          .undecided = round.undecided.size()});
+                          .undecided = round.undecided.size(),
+                          .equal_losses = EqualLossesOf(first->second)});
       rounds_.push_back(std::move(round));
       open_.erase(first);
     }
@@ -222,6 +223,15 @@ void RoundLedger::DropUndue(Reports& reports, std::span<const Member> members) {
   });
 }
 
+std::vector<std::vector<uint32_t>> RoundLedger::EqualLossesOf(const Reports& reports) {
+  if (next_round_ >= round_count_) return {};  // without inner steps
+  std::map<uint32_t, double> losses;
+  for (const auto& [worker, open] : reports) {
+    if (open.report.train_loss) losses.emplace(worker, *open.report.train_loss);
+  }
+  return equal_losses_.Take(losses);
+}
+
 bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {
   const auto is_past = [&](const Member& member) {
     return member.first_round == kRoundNever || NextOf(member) > round;
@@ -244,10 +254,15 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
   if (seals && !rounds_.empty()) record.train_loss = rounds_.back().record.train_loss;
   double computing = 0;
   double syncing = 0;
+  const auto losses = std::ranges::count_if(
+      reports, [](const auto& entry) { return entry.second.report.train_loss.has_value(); });
   for (const auto& [worker, open] : reports) {
     const RoundReport& report = open.report;
     record.step = std::max(record.step, report.step);
-    if (!seals) record.train_loss += report.train_loss / record.members;
+    if (!seals && report.train_loss) {
+      record.train_loss =
+          record.train_loss.value_or(0) + *report.train_loss / static_cast<double>(losses);
+    }
     if (worker == validator) record.validation_loss = report.validation_loss;
     WorkTotals& counted = workers_[worker].counted;
     computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "common/control/control.h"
 #include "server/coordinator/coordinator_record.h"
+#include "server/coordinator/equal_losses.h"
 #include "server/coordinator/replica_vote.h"
 
 namespace longwave {
@@ -26,6 +27,7 @@ struct RoundOutcome {
   // equal. A worker that reported alone while others take part has no entry.
   std::map<uint32_t, std::vector<uint32_t>> suspects;
   size_t undecided = 0;  // segments without a majority, contained in every suspect's list
+  std::vector<std::vector<uint32_t>> equal_losses;  // groups of workers, see EqualLosses
 };
 
 // The rounds of a run. The ledger takes in the workers' reports. Once every member due has reported
@@ -134,6 +136,7 @@ class RoundLedger {
   // Drops reports of a sealing round by workers that are no active members (any more). They do not
   // enter the comparison.
   void DropUndue(Reports& reports, std::span<const Member> members);
+  std::vector<std::vector<uint32_t>> EqualLossesOf(const Reports& reports);
   // All members skipped the last round, so the sealing round's record takes its place.
   bool IsLastLacking() const;
   // The next round that the worker reports, given its first round.
@@ -149,6 +152,7 @@ class RoundLedger {
   uint64_t segment_count_ = 0;
   std::vector<FinishedRound> rounds_;
   std::string inequality_;
+  EqualLosses equal_losses_;
   double rate_seconds_ = 0;  // end of the interval of the last rate of tokens
   uint64_t rate_tokens_ = 0;
 

@@ -211,11 +211,14 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
   set("longwave_coordinator_shards_wanted", status.shards_wanted);
   show("longwave_coordinator_training_seconds_total", status.seconds);
   show("longwave_coordinator_repairs_total", status.repairs);
+  const auto of_run = std::ranges::count(status.warnings, "", &Warning::worker);
+  metrics_->counter("longwave_coordinator_warnings_total", {"run"}).Show(of_run);
+  metrics_->counter("longwave_coordinator_warnings_total", {"worker"})
+      .Show(static_cast<std::ptrdiff_t>(status.warnings.size()) - of_run);
   const bool is_training = status.phase == RunPhase::kTraining;
   set("longwave_coordinator_progress_age_seconds",
       is_training ? std::max(0.0, status.seconds - last_record_.seconds) : 0);
-  if (status.validation_loss.has_value())
-    set("longwave_coordinator_validation_loss", *status.validation_loss);
+  metrics_->gauge("longwave_coordinator_validation_loss").SetIfAny(status.validation_loss);
 
   show("longwave_coordinator_rounds_finished_total", next_record_);
   show("longwave_coordinator_steps_total", steps_done_);
@@ -225,7 +228,7 @@ void CoordinatorMetrics::ShowRun(const RunStatus& status) {
        model_bytes * static_cast<double>(member_rounds_));
   set("longwave_coordinator_round", next_record_ == 0 ? 0 : last_record_.round + 1.0);
   if (next_record_ == 0) return;
-  set("longwave_coordinator_train_loss", last_record_.train_loss);
+  metrics_->gauge("longwave_coordinator_train_loss").SetIfAny(last_record_.train_loss);
   set("longwave_coordinator_tokens_per_second", last_record_.tokens_per_second);
   set("longwave_coordinator_compute_ratio", last_record_.compute_share);
 }
@@ -251,8 +254,8 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
     const uint32_t rounds = foremost - member.state.round;
     stragglers += rounds > 1;
     behind.push_back(rounds);
-    if (member.state.step > 0 && std::isfinite(member.state.train_loss))
-      losses.push_back(member.state.train_loss);
+    if (member.state.train_loss && std::isfinite(*member.state.train_loss))
+      losses.push_back(*member.state.train_loss);
     const auto known = workers_.find(member.member.worker);
     if (known == workers_.end() || !known->second.pace.figures().has_value()) continue;
     const WorkerPace::Figures& figures = *known->second.pace.figures();

@@ -370,7 +370,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
         EnterPhase(*changed);
       } else if (const auto* notice = std::get_if<Notice>(&effect)) {
-        Log(LogLevel::kInfo, notice->text);
+        Log(notice->is_warning ? LogLevel::kWarning : LogLevel::kInfo, notice->text);
       }
     }
     absl::Status saved = commit_.Commit(lock);

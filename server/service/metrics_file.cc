@@ -13,9 +13,9 @@
 namespace longwave {
 namespace {
 
-nlohmann::ordered_json NumberOrNull(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return value;
+nlohmann::ordered_json NumberOrNull(std::optional<double> value) {
+  if (!value.has_value() || !std::isfinite(*value)) return nullptr;
+  return *value;
 }
 
 }  // namespace
@@ -25,8 +25,7 @@ std::string MetricsLine(const RoundRecord& record) {
       {"round", record.round},
       {"step", record.step},
       {"train_loss", NumberOrNull(record.train_loss)},
-      {"validation_loss", record.validation_loss.has_value() ? NumberOrNull(*record.validation_loss)
-                                                             : nlohmann::ordered_json()},
+      {"validation_loss", NumberOrNull(record.validation_loss)},
       {"tokens", record.tokens},
       {"tokens_per_second", NumberOrNull(record.tokens_per_second)},
       {"seconds", NumberOrNull(record.seconds)},

@@ -110,7 +110,8 @@ void ShardMetrics::Show(const ShardFigures& figures, const Refusals& refusals,
   const auto show = [this](std::string_view name, uint64_t total) {
     metrics_->counter(name).Show(total);
   };
-  set("longwave_shard_round", figures.state.open_round);
+  if (figures.state.open_round != kRoundNever)
+    set("longwave_shard_round", figures.state.open_round);
   set("longwave_shard_newest_round", figures.state.newest_round);
   set("longwave_shard_epoch", figures.epoch);
   set("longwave_shard_members", figures.members);

@@ -262,6 +262,8 @@ std::string Aggregator::Misaddressed(const FrameName& frame) const {
     return absl::StrFormat("%s: run %016x, wanted %016x", what(), frame.run, options_.run);
   }
   if (!OwnsSegment(frame.segment)) {
+    if (segments_.empty())
+      return absl::StrCat(what(), ": wanted none, shard ", options_.shard, " has no segment");
     return absl::StrCat(what(), ": wanted a segment of shard ", options_.shard, ", ",
                         first_segment_, " to ", first_segment_ + segments_.size() - 1);
   }
@@ -304,7 +306,7 @@ std::vector<uint32_t> Aggregator::WaitingFor(const SegmentRounds& segment) const
 
 ShardState Aggregator::state() const {
   ShardState state = counts_;
-  state.open_round = segments_.front().open_round;
+  state.open_round = kRoundNever;  // without segments no round waits for this shard
   for (const SegmentRounds& segment : segments_) {
     state.open_round = std::min(state.open_round, segment.open_round);
     state.newest_round = std::max(state.newest_round, segment.open_round);
@@ -328,12 +330,12 @@ double Aggregator::ResidualSquareSum(uint32_t segment) const {
 
 Aggregator::OpenFigures Aggregator::open_figures() const {
   OpenFigures figures{.bytes = open_bytes_};
-  const SegmentRounds* oldest = &segments_.front();
+  const SegmentRounds* oldest = nullptr;
   for (const SegmentRounds& segment : segments_) {
     figures.segments += segment.accepted.empty() ? 0 : 1;
-    if (PlaceInTime(segment) < PlaceInTime(*oldest)) oldest = &segment;
+    if (oldest == nullptr || PlaceInTime(segment) < PlaceInTime(*oldest)) oldest = &segment;
   }
-  figures.waited_for = static_cast<uint32_t>(WaitingFor(*oldest).size());
+  if (oldest != nullptr) figures.waited_for = static_cast<uint32_t>(WaitingFor(*oldest).size());
   return figures;
 }
 

@@ -208,10 +208,11 @@ void DurableShard::On(const FetchArrived& fetch, absl::Time now) {
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
     return Answer(
         header, Outcome::kRejected,
-        absl::StrFormat("fetch of worker %d: run %016x, segment %d; wanted run %016x and "
-                        "segment %d to %d",
+        absl::StrFormat("fetch of worker %d: run %016x, segment %d; wanted run %016x and %s",
                         header.worker, header.run, header.segment, options_.aggregator.run,
-                        first_segment_, first_segment_ + segment_count_ - 1));
+                        segment_count_ == 0 ? "another shard, since this one has no segment"
+                                            : absl::StrCat("segment ", first_segment_, " to ",
+                                                           first_segment_ + segment_count_ - 1)));
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
   // A fetch names no epoch and may be an old copy. The worker repeats it.
@@ -354,7 +355,7 @@ std::vector<uint32_t> DurableShard::MembersTakingPart() const {
 ShardState DurableShard::state() const {
   ShardState state = counted_;
   if (aggregator_ != nullptr) Add(aggregator_->state(), state);
-  state.open_round = OpenRound(first_segment_);
+  state.open_round = kRoundNever;
   state.newest_round = 0;
   for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
     state.open_round = std::min(state.open_round, OpenRound(segment));

@@ -82,8 +82,10 @@ absl::StatusOr<bool> DurableShard::Recover() {
   WantMissingStarts();
   if (found.next_sequence > 1) {
     notices_.push_back(absl::StrCat("recovered: records ", recovered.replayed_from, " to ",
-                                    found.next_sequence - 1, " of the log, open round ",
-                                    state().open_round));
+                                    found.next_sequence - 1, " of the log",
+                                    segment_count_ == 0
+                                        ? ", and no segment"
+                                        : absl::StrCat(", open round ", state().open_round)));
   }
   return recovered.restores;
 }

@@ -135,7 +135,8 @@ class OneMember : public testing::Test {
                              .coordinator = address.c_str(),
                              .name = "one",
                              .state_dir = state_dir,
-                             .callbacks = &callbacks_};
+                             .callbacks = &callbacks_,
+                             .frozen_hash = 77};
     return lw_join(&options, &tensor, 1, &member_);
   }
   int Begin() {
@@ -201,6 +202,28 @@ TEST_F(OneMember, HearsOfARunThatWasFinishedBeforeAsOver) {
   EXPECT_EQ(Stats().step, 25u);
 }
 
+TEST_F(OneMember, TellsTheRunItsWarningsAndNoLossWhereItHasNone) {
+  ASSERT_EQ(Join(), LW_OK) << lw_error();
+  EXPECT_EQ(lw_warn(member_, nullptr), LW_INVALID);
+  EXPECT_EQ(lw_warn(member_, "no seed"), LW_OK) << lw_error();  // not registered yet
+  int events = Begin();
+  // From another thread as well, for a loop that never comes to its next step.
+  std::thread([this] { EXPECT_EQ(lw_warn(member_, "no step"), LW_OK); }).join();
+  RunStatus status = run_.status();
+  while (status.warnings.size() < 2) status = run_.status();
+  EXPECT_EQ(SentenceOf(status.warnings[0]), "one: no seed");
+  EXPECT_EQ(SentenceOf(status.warnings[1]), "one: no step");
+  EXPECT_EQ(status.members[0].frozen_hash, 77u);
+  while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member_, LW_NO_LOSS, 0);
+  EXPECT_EQ(lw_warn(member_, "the last words"), LW_OK);
+  ASSERT_EQ(lw_finish(member_), LW_OK) << lw_error();
+  lw_close(std::exchange(member_, nullptr));
+  status = run_.status();
+  EXPECT_EQ(status.members[0].state.train_loss, std::nullopt);
+  ASSERT_EQ(status.warnings.size(), 3u);
+  EXPECT_EQ(status.warnings[2].sentence, "the last words");
+}
+
 TEST_F(OneMember, SaysWhatWasWrong) {
   lw_member* none = nullptr;
   lw_options options{.size = sizeof options, .coordinator = "nonsense", .name = "one"};
@@ -229,14 +252,52 @@ TEST_F(OneMember, SaysWhatWasWrong) {
   EXPECT_EQ(lw_finish(member_), LW_INVALID);
   ASSERT_GE(Begin(), 0) << lw_error();
   EXPECT_EQ(Begin(), LW_INVALID);
-  EXPECT_EQ(lw_step(member_, 0, 1'000'000), LW_INVALID);
-  EXPECT_THAT(lw_error(), HasSubstr("tokens: got 1000000 of a step"));
   EXPECT_GE(lw_step(member_, 0.5, 1), 0) << lw_error();
   EXPECT_EQ(lw_step(member_, 0.0 / 0.0, 1), LW_DATA);
   EXPECT_THAT(lw_error(), HasSubstr("the loss is nan at step 1"));
+  EXPECT_THAT(lw_error(), HasSubstr("a lower learning rate or a longer warm-up of the loop"));
   EXPECT_EQ(lw_step(member_, 0.5, 1), LW_INVALID);
   EXPECT_EQ(lw_finish(member_), LW_DATA);
   EXPECT_THAT(run_.status().failure, HasSubstr("the loss is nan"));
+}
+
+TEST(LongwaveH, ThinMatricesAreWarnedOfWithThePresetThatPadsNothing) {
+  for (const int64_t columns : {2, 64}) {
+    const TestRun run({"run.workers=1", "run.steps=10", "run.preset=longwave"});
+    const std::string address = run.address();
+    const int64_t shape[] = {4096, columns};
+    const lw_tensor tensor{.name = "thin", .shape = shape, .dimensions = 2};
+    const lw_options options{.size = sizeof options, .coordinator = address.c_str(), .name = "one"};
+    lw_member* member = nullptr;
+    ASSERT_EQ(lw_join(&options, &tensor, 1, &member), LW_OK) << lw_error();
+    std::vector<float> theta(static_cast<size_t>(4096 * columns));
+    const lw_arrays arrays{.size = sizeof arrays, .theta = theta.data(), .device = LW_CPU};
+    int events = lw_begin(member, &arrays);
+    while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member, LW_NO_LOSS, 0);
+    EXPECT_EQ(lw_finish(member), LW_OK) << lw_error();
+    lw_close(member);
+    const std::vector<Warning> warnings = run.status().warnings;
+    ASSERT_EQ(warnings.size(), columns == 2 ? 1u : 0u);
+    if (columns != 2) continue;
+    EXPECT_THAT(warnings[0].sentence, HasSubstr("8.2 k parameters are padded to 131.1 k"));
+    EXPECT_THAT(warnings[0].sentence, HasSubstr("the preset muloco_int4 pads nothing"));
+  }
+}
+
+TEST_F(OneMember, AStepOfMoreTokensThanTheConfigurationHasWeighsAsTheMost) {
+  ASSERT_EQ(Join(), LW_OK) << lw_error();
+  lw_run run{.size = sizeof run};
+  ASSERT_EQ(lw_describe(member_, &run), LW_OK);
+  int events = Begin();
+  while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member_, 1, 1'000'000);
+  EXPECT_EQ(events, LW_MOVED | LW_OVER) << lw_error();
+  EXPECT_EQ(Stats().tokens, 25 * run.tokens_max);
+  ASSERT_EQ(lw_finish(member_), LW_OK) << lw_error();
+  const RunStatus status = run_.status();
+  ASSERT_EQ(status.warnings.size(), 1u);
+  EXPECT_THAT(status.warnings[0].sentence,
+              HasSubstr(absl::StrCat("tokens: got 1000000 of a step, which weighs as ",
+                                     run.tokens_max, ", the most")));
 }
 
 TEST_F(OneMember, AForkedChildTouchesNothing) {

@@ -49,8 +49,9 @@ class WorkerCommand(IntegrationTest):
         if not program.exists():
             self.skipTest(f"no {program}")
         command = f"exec {shlex.quote(str(program))} $LONGWAVE_COORDINATOR $LONGWAVE_NAME $LONGWAVE_STATE_DIR"
+        # The model is one tile, so one of the two shards has no segment.
         done = self.up("--worker-command", shlex.join(["sh", "-c", command]), run__preset="longwave",
-                       run__shards=1, run__steps=300, sync__inner_steps=10, train__learning_rate=0.3)
+                       run__shards=2, run__steps=300, sync__inner_steps=10, train__learning_rate=0.3)
         self.assertEqual(done.status, 0, done.output + done.errors)
         self.assertEqual((done.summary["params"], done.summary["replicas_equal"]), (64, True))
         # A program's standard output and its log come by two pipes: either may be written first.
@@ -58,6 +59,7 @@ class WorkerCommand(IntegrationTest):
                   for line in (done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8").splitlines()
                   if line.startswith("theta ")}
         self.assertEqual(len(states), 1, states)
+        self.assertRegex(done.output, r"\n *shard-1 +up +- +0 ")
         # The coordinator's record has names and shapes of such a model.
         self.ends(self.start("longwave", "replay", done.folder, "--weights", self.root / "again.safetensors"))
         self.assertIn(b'"weights"', (self.root / "again.safetensors").read_bytes()[:400])

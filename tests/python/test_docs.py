@@ -44,8 +44,8 @@ class Docs(WorkersTest):
         return done.stdout
 
     def make_environment(self, make, install):
-        self.assertEqual((make, install.split()[:3]),
-                         ("python3 -m venv env", ["env/bin/pip", "install", "./python"]))
+        self.assertEqual((make, install.split()[:4]),
+                         ("python3 -m venv env", ["env/bin/pip", "install", "-v", "./python"]))
         self.shell(make)
         # The packages of this test's own environment, so that they are not fetched again.
         site = self.shell("env/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'").strip()

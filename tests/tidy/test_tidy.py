@@ -1,8 +1,10 @@
 """The rules for every source, as a test: lengths, guards, floors of includes, words, names of tests."""
 
+import json
 import pathlib
 import re
 import subprocess
+import tomllib
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -129,6 +131,14 @@ class Tidy(unittest.TestCase):
                 for method in re.findall(r"(?m)^    def test_(\w+)", body):
                     with self.subTest(f"{file}.{class_}.{method}"):
                         self.assertIn(method, listed)
+
+    def test_pip_compiles_with_the_flags_of_make_programs(self):
+        # With others ccache has none of its objects.
+        dev = next(preset for preset in json.loads(text_of("CMakePresets.json"))["configurePresets"] if preset["name"] == "dev")
+        build = tomllib.loads(text_of("python/pyproject.toml"))["tool"]["scikit-build"]["cmake"]
+        define = {key: value.get("default") if isinstance(value, dict) else value for key, value in build["define"].items()}
+        define["CMAKE_BUILD_TYPE"] = build["build-type"]
+        self.assertLessEqual(dev["cacheVariables"].items(), define.items())
 
     def test_names_of_tests_are_claims(self):
         for name in tracked("tests/*_test.cc"):

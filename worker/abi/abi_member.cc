@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
                          .name = member.options_.name,
                          .state_dir = member.options_.state_dir,
                          .manifest = manifest,
+                         .frozen_hash = member.options_.frozen_hash,
                          .metrics = &member.metrics_,
                          .link = member.link_.has_value() ? &*member.link_ : nullptr},
                         &member.stop_));
@@ -201,14 +202,20 @@ absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
   if ((turn_ != Turn::kBegun && turn_ != Turn::kTraining) || !member_.has_value())
     return OutOfTurn("lw_step", "after lw_begin, until a call has said LW_OVER or failed");
   const uint64_t tokens_max = StepTokensMax();
-  if (tokens > tokens_max) {
-    return InvalidArgument("tokens: got ", tokens, " of a step, wanted at most ", tokens_max,
-                           ", train.batch times model.context of the run's configuration",
-                           link_.has_value() ? ", shared by the node's ranks" : "");
+  if (tokens > tokens_max && !std::exchange(said_tokens_, true)) {
+    const std::string text = absl::StrCat(
+        "tokens: got ", tokens, " of a step, which weighs as ", tokens_max,
+        ", the most that the run's configuration allows (train.batch times model.context",
+        link_.has_value() ? ", shared by the node's ranks" : "",
+        "), as does any step above it; wanted a train.batch of the run that covers its steps");
+    Log(LogLevel::kWarning, text);
+    Warn(text);
   }
   turn_ = Turn::kTraining;
   loaded_.clear();
-  const absl::StatusOr<bool> trains = member_->StepDone(tokens == 0 ? tokens_max : tokens, loss);
+  const auto known = loss == LW_NO_LOSS ? std::nullopt : std::optional(loss);
+  const absl::StatusOr<bool> trains =
+      member_->StepDone(tokens == 0 ? tokens_max : std::min(tokens, tokens_max), known);
   skipped_ = static_cast<int64_t>(member_->skipped_steps());
   return After(trains);
 }

@@ -46,6 +46,7 @@ class AbiMember final : private TrainingLoop {
   // Return flags of lw_event.
   absl::StatusOr<int> Begin(const lw_arrays& arrays);
   absl::StatusOr<int> Step(double loss, uint64_t tokens);
+  void Warn(const std::string& text) { place_->Warn(text); }  // thread-safe
   void Pause() {
     if (member_.has_value() && link_.has_value()) member_->parts().node->StepPauses();
   }
@@ -112,6 +113,7 @@ class AbiMember final : private TrainingLoop {
   std::vector<NamedBlob> loaded_;  // cleared by the first step
   bool writes_weights_ = false;
   bool was_finished_ = false;  // the run, before Begin
+  bool said_tokens_ = false;   // that a step had more than StepTokensMax
   std::atomic<bool> is_busy_ = false;
 };
 

@@ -57,7 +57,8 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
   AbiOptions read{.coordinator = Text(given.coordinator),
                   .name = Text(given.name),
                   .token = std::string(absl::StripAsciiWhitespace(Text(given.token))),
-                  .state_dir = Text(given.state_dir)};
+                  .state_dir = Text(given.state_dir),
+                  .frozen_hash = given.frozen_hash};
   LONGWAVE_RETURN_IF_ERROR(Prefixed("coordinator", CheckCoordinatorAddress(read.coordinator)));
   if (!read.state_dir.empty()) {
     // The caller's working directory may change.

@@ -25,6 +25,7 @@ struct AbiOptions {
   Overrides settings;
   lw_callbacks callbacks{};
   lw_node node{};  // ranks 0: one process
+  uint64_t frozen_hash = 0;
 };
 // InvalidArgument names the missing or wrong option.
 absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options);

@@ -228,6 +228,16 @@ int lw_stats(const lw_member* member, lw_figures* figures) {
   });
 }
 
+int lw_warn(lw_member* member, const char* text) {
+  // As a callback calls it, too, inside another call.
+  return Call([&]() -> absl::Status {
+    if (member == nullptr) return longwave::InvalidArgument("member: got NULL");
+    if (text == nullptr) return longwave::InvalidArgument("text: got NULL");
+    Of(member)->Warn(text);
+    return absl::OkStatus();
+  });
+}
+
 void lw_stop(lw_member* member) {
   if (member != nullptr && !longwave::IsForked()) Of(member)->Stop();
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 // and the hashes in them.
 constexpr size_t kReportsMax = 1024;
 constexpr size_t kHashesMax = 1 << 20;
+constexpr size_t kWarningsMax = 64;
+constexpr size_t kWarningBytesMax = 1024;
 
 }  // namespace
 
@@ -37,6 +40,8 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
   // The final report follows all rounds.
   const bool is_whole = end == unanswered_.end();
   sent_wish_ = is_whole || !final_.has_value() ? wish_ : 0;
+  const auto first_warning = warnings_.begin() + static_cast<std::ptrdiff_t>(warnings_answered_);
+  warnings_told_ = warnings_.size();
   return {.worker = worker_,
           .incarnation = registration_.incarnation,
           .state = state_,
@@ -46,7 +51,8 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
           .final = is_whole ? final_ : std::nullopt,
           .ready_round =
               ready_round_ == kRoundNever ? std::nullopt : std::optional<uint32_t>(ready_round_),
-          .leaving = leaving_};
+          .leaving = leaving_,
+          .warnings = {first_warning, warnings_.end()}};
 }
 
 HeartbeatSchedule::End SessionCore::OnCallEnded(const absl::Status& status, absl::Time now) {
@@ -89,6 +95,7 @@ void SessionCore::OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, 
     // Calls during a heartbeat only append reports.
     unanswered_.erase(unanswered_.begin(),
                       unanswered_.begin() + static_cast<std::ptrdiff_t>(under_way_));
+    warnings_answered_ = warnings_told_;
     told_ |= wish_ != 0 && sent_wish_ == wish_;
     run_ = answer->run;
     validates_ = answer->validates;
@@ -105,7 +112,7 @@ void SessionCore::OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, 
           answer->phase == RunPhase::kFinished || answer->phase == RunPhase::kStopped;
       ended_ = as_asked ? absl::OkStatus() : Aborted(answer->reason);
     }
-    if (!unanswered_.empty()) schedule_.Urge();
+    if (!unanswered_.empty() || has_unanswered_warnings()) schedule_.Urge();
   }
   OnCallEnded(answer.status(), now);
 }
@@ -142,6 +149,14 @@ void SessionCore::Fail(const std::string& reason) {
 void SessionCore::Leave() {
   leaving_ = true;
   ReportAtOnce();
+}
+
+void SessionCore::Warn(const std::string& text) {
+  std::string clipped = Utf8Prefix(text, kWarningBytesMax);
+  if (warnings_.size() >= kWarningsMax || std::ranges::find(warnings_, clipped) != warnings_.end())
+    return;
+  warnings_.push_back(std::move(clipped));
+  schedule_.Urge();
 }
 
 void SessionCore::ReportAtOnce() {

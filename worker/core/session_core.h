@@ -67,6 +67,10 @@ class SessionCore {
   void Fail(const std::string& reason);
   void Leave();
   bool told() const { return told_; }
+  // A warning for people, each text once. Past the limit of a heartbeat's they stay here.
+  void Warn(const std::string& text);
+  uint64_t warnings() const { return warnings_.size(); }
+  bool has_unanswered_warnings() const { return warnings_.size() > warnings_answered_; }
 
   // Answers of the coordinator.
   bool is_registered() const { return has_registered_; }
@@ -109,6 +113,9 @@ class SessionCore {
   WorkerState state_;
   std::vector<RoundReport> unanswered_;
   size_t under_way_ = 0;  // so many of them are in the heartbeat under way
+  std::vector<std::string> warnings_;
+  size_t warnings_answered_ = 0;
+  size_t warnings_told_ = 0;  // those before are answered or in the heartbeat under way
   uint32_t ready_round_ = kRoundNever;
   std::optional<FinalReport> final_;
   std::string failure_;

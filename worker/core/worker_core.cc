@@ -113,15 +113,14 @@ void WorkerCore::GoTo(uint32_t round) {
   round_ = round;
   step_ = options_.plan.FirstStep(round);
   std::ranges::fill(tokens_before_, counts_.tokens);
-  loss_sum_ = 0;
   in_flight_ = false;
   stage_ = Stage::kBetweenRounds;
 }
 
-void WorkerCore::StepDone(uint64_t tokens, double loss) {
-  const uint64_t into = step_ % options_.plan.inner_steps();
-  loss_sum_ = (into == 0 ? 0 : loss_sum_) + loss;
-  train_loss_ = loss_sum_ / static_cast<double>(into + 1);
+void WorkerCore::StepDone(uint64_t tokens, std::optional<double> loss) {
+  if (step_ % options_.plan.inner_steps() == 0) loss_sum_ = 0, losses_ = 0;
+  loss_sum_ += loss.value_or(0);
+  losses_ += loss.has_value();
   counts_.tokens += tokens;
   ++step_;
   has_unkept_ = true;
@@ -137,7 +136,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
   }
   // The overlap may continue into the next round. The report covers this round's own steps.
   round_end_ = {
-      .round = round_, .step = step_, .train_loss = train_loss_, .tokens = counts_.tokens};
+      .round = round_, .step = step_, .train_loss = train_loss(), .tokens = counts_.tokens};
   std::vector<uint32_t> segments;
   for (const uint32_t s : options_.order) {
     if (s % options_.plan.fragment_count() == fragment_) segments.push_back(s);

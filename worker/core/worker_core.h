@@ -146,8 +146,9 @@ class WorkerCore {
   void Hear(Directive directive) { directive_ = std::move(directive); }
   // The newest open round of any segment that the ledger knows.
   void HearOpenRound(uint32_t round) { newest_open_round_ = round; }
-  // An inner step with so many tokens was taken. Advance must have returned kTrain.
-  void StepDone(uint64_t tokens, double loss);
+  // An inner step with so many tokens was taken. Advance must have returned kTrain. The loss may
+  // not be known.
+  void StepDone(uint64_t tokens, std::optional<double> loss);
   // Results of WorkerLedger. A FetchEvent only while takes_fetched().
   void On(Settled settled) { settled_.push_back(std::move(settled)); }
   absl::Status On(const FetchEvent& event);
@@ -190,10 +191,13 @@ class WorkerCore {
   uint32_t awaited() const { return awaited_; }
   // The first round that this worker could push to now, for ControlPlane::SetReadyRound.
   uint32_t ready_round() const { return ready_round_; }
-  uint32_t round() const { return round_; }          // under way, or else the next
-  uint32_t fragment() const { return fragment_; }    // likewise, of this round
-  uint64_t step() const { return step_; }            // the run's inner steps before this point
-  double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
+  uint32_t round() const { return round_; }        // under way, or else the next
+  uint32_t fragment() const { return fragment_; }  // likewise, of this round
+  uint64_t step() const { return step_; }          // the run's inner steps before this point
+  // The mean over the round's steps so far that have a loss.
+  std::optional<double> train_loss() const {
+    return losses_ == 0 ? std::nullopt : std::optional(loss_sum_ / static_cast<double>(losses_));
+  }
   // The segment's contents are useless: it is being fetched from the run's beginning.
   bool IsFetchedAnew(uint32_t segment) const {
     return segments_[segment].state == SegmentStage::kAnew;
@@ -301,9 +305,9 @@ class WorkerCore {
   uint32_t round_ = 0;
   uint32_t fragment_ = 0;
   uint64_t step_ = 0;
-  std::optional<uint32_t> sealed_;  // the last sealing round reported
-  double loss_sum_ = 0;             // over the steps of the round that is trained
-  double train_loss_ = 0;
+  std::optional<uint32_t> sealed_;       // the last sealing round reported
+  double loss_sum_ = 0;                  // over the steps of the round that is trained
+  uint64_t losses_ = 0;                  // of these steps, those with a loss
   std::vector<uint64_t> tokens_before_;  // by fragment: at its last signal
   RoundReport round_end_;                // of the last signal
   std::optional<TellFinal> final_;       // the last final report

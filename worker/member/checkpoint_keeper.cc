@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -48,10 +49,9 @@ absl::Status CheckpointKeeper::Keep(KeepCheckpoint keep, const WorkerState& stat
   }
   if (!keep.is_last) LONGWAVE_RETURN_IF_ERROR(Retire());
   if (!std::exchange(failing_, true)) {
-    Log(LogLevel::kWarning, "no checkpoint of round ", keep.checkpoint.round, ": ",
-        written.message(),
-        keep.is_last ? "; the one before stays as it is"
-                     : "; a crash from here on would cost this worker its residual");
+    Warn(absl::StrCat("no checkpoint of round ", keep.checkpoint.round, ": ", written.message(),
+                      keep.is_last ? "; the one before stays as it is"
+                                   : "; a crash from here on would cost this worker its residual"));
   }
   return absl::OkStatus();
 }
@@ -120,8 +120,13 @@ absl::StatusOr<std::optional<FoundCheckpoint>> CheckpointKeeper::Last() {
       absl::IsUnavailable(found.status())) {
     return found;
   }
-  Log(LogLevel::kWarning, "no use of the last checkpoint: ", found.status().message());
+  Warn(absl::StrCat("no use of the last checkpoint: ", found.status().message()));
   return std::nullopt;
+}
+
+void CheckpointKeeper::Warn(const std::string& text) const {
+  Log(LogLevel::kWarning, text);
+  owner_.control->Warn(text);
 }
 
 }  // namespace longwave

@@ -54,6 +54,7 @@ class CheckpointKeeper {
   absl::Status Complete(const WorkerState& state, TrainingLoop& loop, Checkpoint* checkpoint) const;
   absl::Status Write(const absl::Status& completed, Checkpoint& checkpoint);
   absl::Status WritePart(absl::Status completed, Checkpoint& checkpoint);
+  void Warn(const std::string& text) const;  // in the log, and to the coordinator
 
   const MemberParts& owner_;
   const SharedFolder place_;

@@ -36,6 +36,10 @@ class ControlPlane {
   bool has_ended() const { return ended().has_value(); }
   // Time since the coordinator's last answer. Thread-safe.
   virtual absl::Duration coordinator_silence() const { return absl::ZeroDuration(); }
+  // Tells the coordinator a warning for people, whose status shows it once. Thread-safe. By default
+  // nobody is told.
+  virtual void Warn(const std::string&) {}
+  virtual uint64_t warnings() const { return 0; }  // different ones so far; thread-safe
   virtual void SetState(const WorkerState& state) = 0;
   virtual void Report(RoundReport report) = 0;
   // The first round that this worker could push to now; kRoundNever if it cannot. A member that

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
 #include "common/base/errors.h"
@@ -65,7 +66,7 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
 
 absl::StatusOr<bool> TrainingMember::Begin() { return ReportToNode(BeginAlone()); }
 
-absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
+absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, std::optional<double> loss) {
   return ReportToNode(StepDoneAlone(tokens, loss));
 }
 
@@ -95,8 +96,8 @@ absl::StatusOr<bool> TrainingMember::BeginAlone() {
     LONGWAVE_RETURN_IF_ERROR(loop_.Load(found->checkpoint.blobs));
     found->checkpoint.blobs.clear();
     if (found->stale) {
-      Log(LogLevel::kWarning, "the last checkpoint is of round ", found->checkpoint.round,
-          ", and more was pushed since: of it only the optimizer is of use");
+      Warn(absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
+                        ", and more was pushed since: of it only the optimizer is of use"));
     } else {
       checkpoint = std::move(found->checkpoint);
     }
@@ -114,7 +115,7 @@ void TrainingMember::LoadState(const Checkpoint& checkpoint) {
   metrics_.ContinueFrom(state_);
 }
 
-absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, double loss) {
+absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, std::optional<double> loss) {
   if (parts_.node != nullptr) {
     parts_.node->StepEnds();
     LONGWAVE_ASSIGN_OR_RETURN(const Node::Step step,
@@ -140,14 +141,15 @@ absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, double loss)
   return trains;
 }
 
-absl::Status TrainingMember::CheckLoss(double loss) {
-  if (std::isfinite(loss)) return absl::OkStatus();
+absl::Status TrainingMember::CheckLoss(std::optional<double> loss) {
+  if (!loss || std::isfinite(*loss)) return absl::OkStatus();
   // The coordinator counts such a loss, and remains after this worker has ended.
   state_.train_loss = loss;
   ReportState();
-  return DataLoss("the loss is ", loss, " at step ", core_.step(),
-                  " (wanted a finite number); a lower train.learning_rate or a longer "
-                  "train.warmup_steps may help");
+  return DataLoss("the loss is ", *loss, " at step ", core_.step(), " (wanted a finite number); ",
+                  parts_.config->model.kind == "external"
+                      ? "a lower learning rate or a longer warm-up of the loop may help"
+                      : "a lower train.learning_rate or a longer train.warmup_steps may help");
 }
 
 absl::StatusOr<bool> TrainingMember::GoOn() {
@@ -348,8 +350,14 @@ absl::Status TrainingMember::Do(TellFinal& final) {
 }
 
 absl::Status TrainingMember::Do(CoreNotice& notice) {
-  Log(notice.is_warning ? LogLevel::kWarning : LogLevel::kInfo, notice.text);
+  if (notice.is_warning) Warn(notice.text);
+  if (!notice.is_warning) Log(LogLevel::kInfo, notice.text);
   return absl::OkStatus();
+}
+
+void TrainingMember::Warn(const std::string& text) {
+  Log(LogLevel::kWarning, text);
+  parts_.control->Warn(text);
 }
 
 void TrainingMember::LogSeconds() const {

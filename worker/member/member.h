@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,8 @@ class TrainingMember {
   // unless its run has ended. DataLoss: a loss or signal is not finite. Other errors as the parts
   // return them.
   absl::StatusOr<bool> Begin();
-  absl::StatusOr<bool> StepDone(uint64_t tokens, double loss);
+  // loss: none if the loop does not know it.
+  absl::StatusOr<bool> StepDone(uint64_t tokens, std::optional<double> loss);
 
   // The next StepDone reads or changes θ: it takes a signal, or applies an update. Other calls of
   // StepDone do neither, unless the run ends.
@@ -85,7 +87,7 @@ class TrainingMember {
   SegmentRange owned() const;
 
   // DataLoss if the loss is not finite; the control plane is told.
-  absl::Status CheckLoss(double loss);
+  absl::Status CheckLoss(std::optional<double> loss);
 
   uint64_t step() const { return core_.step(); }
   // Changes after the last step: whether θ has changed, and the number of the run's steps that this
@@ -103,7 +105,7 @@ class TrainingMember {
 
  private:
   absl::StatusOr<bool> BeginAlone();
-  absl::StatusOr<bool> StepDoneAlone(uint64_t tokens, double loss);
+  absl::StatusOr<bool> StepDoneAlone(uint64_t tokens, std::optional<double> loss);
   // Reports to the other ranks of the node if this one ends with an error.
   absl::StatusOr<bool> ReportToNode(absl::StatusOr<bool> result);
   absl::StatusOr<bool> GoOn();
@@ -121,6 +123,7 @@ class TrainingMember {
   absl::Status Do(RoundReport& report);
   absl::Status Do(TellFinal& final);
   absl::Status Do(CoreNotice& notice);
+  void Warn(const std::string& text);  // in the log, and to the coordinator
   void LoadState(const Checkpoint& checkpoint);
   bool CatchesUp() const;
   void ReportState();

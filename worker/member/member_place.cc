@@ -1,5 +1,6 @@
 #include "worker/member/member_place.h"
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -59,6 +60,23 @@ absl::StatusOr<WorkerSecurity> OpenSecurity(const MemberPlaceOptions& options) {
 
 // The other ranks wait while one draws or reads the first weights again.
 constexpr uint64_t kParametersDrawnPerSecond = 20'000'000;
+
+// Below this number of tiles padding costs next to nothing.
+constexpr size_t kPaddedTilesMin = 16;
+
+// A sentence if padding is a third or more of all tiles; empty otherwise.
+std::string PaddingSentence(const Layout& layout, const RunConfig& config) {
+  const double padded = static_cast<double>(layout.coefficient_count());
+  const double count = static_cast<double>(layout.parameter_count());
+  if (layout.tiles().size() < kPaddedTilesMin || padded < 1.5 * count) return "";
+  const char* const preset = config.sync.signal == SignalKind::kGradient ? "flexdemo"
+                             : config.train.optimizer == "muon"          ? "muloco_int4"
+                                                                         : "longwave_adamw";
+  return absl::StrFormat(
+      "the model's matrices are thin: %s parameters are padded to %s in tiles of 4096, and padding "
+      "costs time and bytes as parameters do; the preset %s pads nothing (sync.tiling: flat)",
+      FormatCount(count), FormatCount(padded), preset);
+}
 
 class MemberPlaceImpl final : public MemberPlace {
  public:
@@ -130,6 +148,13 @@ class MemberPlaceImpl final : public MemberPlace {
     return run->phase;
   }
 
+  void Warn(const std::string& text) override {
+    if (!IsFirst()) return node_->Warn(text);
+    const std::lock_guard lock(warnings_mutex_);
+    if (session_ != nullptr) return session_->Warn(text);
+    early_warnings_.push_back(text);
+  }
+
   uint32_t members() const override { return session_ == nullptr ? 0 : session_->members(); }
 
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
@@ -143,6 +168,12 @@ class MemberPlaceImpl final : public MemberPlace {
     const RunStart& start = *awaited;
     if (options_.metrics != nullptr)
       options_.metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
+    // The workers of a run have one layout, so one of them says it.
+    const std::string padding = PaddingSentence(layout_, config);
+    if (start.worker == 0 && IsFirst() && !padding.empty()) {
+      Log(LogLevel::kWarning, padding);
+      Warn(padding);
+    }
     SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
     if (options_.adjust_sync) options_.adjust_sync(&sync);
     LONGWAVE_ASSIGN_OR_RETURN(
@@ -223,10 +254,13 @@ class MemberPlaceImpl final : public MemberPlace {
   SegmentRange owned() const { return node_.has_value() ? node_->owned() : AllSegments(layout_); }
 
   absl::StatusOr<uint32_t> JoinSession(std::vector<uint64_t> start_hashes) {
-    LONGWAVE_ASSIGN_OR_RETURN(session_,
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                               OpenSession(absl::Seconds(options_.config.cluster.start_timeout_s),
                                           std::move(start_hashes)));
+    const std::lock_guard lock(warnings_mutex_);
+    session_ = std::move(session);
     session_->SetState({.ranks = options_.link == nullptr ? 1 : options_.link->node().ranks});
+    for (const std::string& text : early_warnings_) session_->Warn(text);
     return session_->worker();
   }
 
@@ -254,7 +288,8 @@ class MemberPlaceImpl final : public MemberPlace {
                           .settings = BindingSettings(config),
                           .process = process(),
                           .data_key = security_.keys.public_key,
-                          .start_hashes = std::move(start_hashes)},
+                          .start_hashes = std::move(start_hashes),
+                          .frozen_hash = options_.frozen_hash},
                          stop_);
   }
 
@@ -267,6 +302,8 @@ class MemberPlaceImpl final : public MemberPlace {
   std::shared_ptr<CoordinatorClient> client_;   // null: a rank above 0
   std::unique_ptr<CertificateKeeper> keeper_;   // null: no security
   std::unique_ptr<Metrics::Refresher> expiry_;  // expiry of the certificate; null: none
+  std::mutex warnings_mutex_;
+  std::vector<std::string> early_warnings_;  // before the session
   std::unique_ptr<Session> session_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<Exchange> exchange_;  // of one device

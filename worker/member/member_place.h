@@ -30,6 +30,7 @@ struct MemberPlaceOptions {
   std::string name;            // unique among live workers
   std::string state_dir;       // folder of identity and checkpoints; empty: none
   Manifest manifest;           // of the parameters
+  uint64_t frozen_hash = 0;    // of what is not trained, see RegisterWorker; of a node rank 0's
   Metrics* metrics = nullptr;  // of the process, of part kWorker; null: none
   // A rank of a node of several processes, which are one worker: they have the same options. Rank 0
   // holds the folder and the credentials, and talks to the coordinator. Null: one device.
@@ -81,6 +82,9 @@ class MemberPlace {
 
   // Members of the run, including this worker; 0: not known yet.
   virtual uint32_t members() const = 0;
+
+  // Tells the coordinator a warning for people, once the worker has registered. Thread-safe.
+  virtual void Warn(const std::string& text) = 0;
 
   // Waits for the run's beginning and connects to its shards. The parts lack a loop. Parts and
   // arrays are used until the place is destroyed.

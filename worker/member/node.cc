@@ -56,11 +56,15 @@ void Node::Open(std::unique_ptr<Exchange> exchange, ControlPlane* control, uint6
   process_ = process;
 }
 
-NodeMessage Node::Message(Meeting meeting, const absl::Status& status) const {
+NodeMessage Node::Message(Meeting meeting, const absl::Status& status) {
   NodeMessage message;
   message.meeting = meeting;
   message.status = status;
   message.stop_requested = stop_->requested();
+  {
+    const std::lock_guard lock(warnings_mutex_);
+    message.warnings = std::exchange(warnings_, {});
+  }
   if (exchange_ != nullptr) {
     message.newest_open_round = exchange_->NewestOpenRound();
     message.bytes = exchange_->counts();
@@ -94,6 +98,8 @@ absl::StatusOr<std::vector<NodeMessage>> Node::Meet(const NodeMessage& mine,
     newest_open_round_ = std::max(newest_open_round_, message.newest_open_round);
     bytes_ = bytes_ + message.bytes;
     renewals_ += message.renewals;
+    if (rank_.rank != 0) continue;
+    for (const std::string& text : message.warnings) Warn(text);
   }
   const NodeMessage& first = messages->front();
   now_ = first.now;
@@ -176,7 +182,7 @@ absl::Status Node::Agree(const absl::Status& mine, absl::Duration patience) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Node::Step> Node::StepDone(uint64_t tokens, double loss,
+absl::StatusOr<Node::Step> Node::StepDone(uint64_t tokens, std::optional<double> loss,
                                           std::vector<double> figures) {
   NodeMessage message = Message(Meeting::kStep);
   message.tokens = tokens;
@@ -184,9 +190,11 @@ absl::StatusOr<Node::Step> Node::StepDone(uint64_t tokens, double loss,
   message.figures = std::move(figures);
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<NodeMessage> messages, Meet(message));
   Step step;
+  const auto losses = std::ranges::count_if(
+      messages, [](const NodeMessage& each) { return each.loss.has_value(); });
   for (const NodeMessage& each : messages) {
     step.tokens += each.tokens;
-    step.loss += each.loss / rank_.ranks;
+    if (each.loss) step.loss = step.loss.value_or(0) + *each.loss / static_cast<double>(losses);
     step.figures.resize(each.figures.size());
     std::ranges::transform(step.figures, each.figures, step.figures.begin(), std::plus());
   }
@@ -243,6 +251,12 @@ absl::Status Node::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_r
 
 absl::Duration Node::coordinator_silence() const {
   return control_ == nullptr ? absl::ZeroDuration() : control_->coordinator_silence();
+}
+
+void Node::Warn(const std::string& text) {
+  if (control_ != nullptr) return control_->Warn(text);
+  const std::lock_guard lock(warnings_mutex_);
+  warnings_.push_back(text);
 }
 
 void Node::SetState(const WorkerState& state) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,13 +76,14 @@ class Node final : public Exchange, public ControlPlane {
   // OK if all ranks have it.
   absl::Status Agree(const absl::Status& mine) { return Agree(mine, patience_); }
   absl::Status Agree(const absl::Status& mine, absl::Duration patience);
-  // The sums of the ranks' tokens and figures (as many at each), and their mean loss.
+  // The sums of the ranks' tokens and figures (as many at each), and the mean of their losses.
   struct Step {
     uint64_t tokens = 0;
-    double loss = 0;
+    std::optional<double> loss;
     std::vector<double> figures;
   };
-  absl::StatusOr<Step> StepDone(uint64_t tokens, double loss, std::vector<double> figures);
+  absl::StatusOr<Step> StepDone(uint64_t tokens, std::optional<double> loss,
+                                std::vector<double> figures);
   // Tells the others, in the meeting that they come to next, that this rank ends with an error.
   void Fail(const absl::Status& failure);
 
@@ -111,6 +113,8 @@ class Node final : public Exchange, public ControlPlane {
   bool stop_requested() const override { return stop_requested_; }
   std::optional<absl::Status> ended() const override { return ended_; }
   absl::Duration coordinator_silence() const override;
+  void Warn(const std::string& text) override;
+  uint64_t warnings() const override { return control_ == nullptr ? 0 : control_->warnings(); }
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
   void SetReadyRound(uint32_t round) override;
@@ -128,7 +132,7 @@ class Node final : public Exchange, public ControlPlane {
   // Changes nothing but ended_, which all ranks have also where the meeting fails.
   absl::StatusOr<std::vector<NodeMessage>> GatherMessages(const NodeMessage& mine,
                                                           absl::Duration patience);
-  NodeMessage Message(Meeting meeting, const absl::Status& status = absl::OkStatus()) const;
+  NodeMessage Message(Meeting meeting, const absl::Status& status = absl::OkStatus());
   // The next event of all ranks in `queue`, after a meeting for more where it is empty. take: the
   // exchange's, of this rank's own.
   template <typename Event, typename Take>
@@ -162,6 +166,9 @@ class Node final : public Exchange, public ControlPlane {
   std::deque<Settled> settled_;
   std::deque<FetchEvent> fetched_;
   std::unique_ptr<LoopWatch> watch_;  // null: none
+
+  std::mutex warnings_mutex_;
+  std::vector<std::string> warnings_;  // for the next meeting: this rank cannot tell them
 };
 
 }  // namespace longwave

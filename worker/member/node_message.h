@@ -34,8 +34,9 @@ struct NodeMessage {
   std::vector<uint64_t> hashes;  // of the rank's segments
   // Of the rank's last inner step.
   uint64_t tokens = 0;
-  double loss = 0;
-  std::vector<double> figures;  // see WorkerMetrics
+  std::optional<double> loss;
+  std::vector<double> figures;        // see WorkerMetrics
+  std::vector<std::string> warnings;  // for rank 0, which tells the coordinator
 
   // Rank 0 alone fills these in: its session is the node's.
   absl::Time now;
@@ -47,8 +48,8 @@ struct NodeMessage {
   uint64_t process = 0;  // see WorkerFolder
   std::string public_key, secret_key;
   LONGWAVE_FIELDS(meeting, status, stop_requested, newest_open_round, bytes, renewals, settled,
-                  fetched, hashes, tokens, loss, figures, now, directive, ended, endpoints, run,
-                  worker, process, public_key, secret_key)
+                  fetched, hashes, tokens, loss, figures, warnings, now, directive, ended,
+                  endpoints, run, worker, process, public_key, secret_key)
 };
 
 std::string Encode(const NodeMessage& message);

@@ -49,7 +49,12 @@ Session::Session(CoordinatorClient* client, SessionOptions options, RegisterWork
 
 Session::~Session() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    const absl::Time give_up = MonotonicNow() + kLeavePatience;
+    while (core_.is_registered() && core_.has_unanswered_warnings() && !core_.is_refused() &&
+           MonotonicNow() < give_up) {
+      changed_.wait_for(lock, kPatience);
+    }
     closing_ = true;
   }
   wake_.notify_all();

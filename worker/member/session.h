@@ -43,6 +43,7 @@ class Session final : public ControlPlane {
                                                        SessionOptions options,
                                                        RegisterWorker registration,
                                                        StopSignal* stop);
+  // Waits a little for the answer to warnings.
   ~Session() override;
 
   // Members of the run by the coordinator's last answer, including this worker; 0: not known yet.
@@ -76,6 +77,12 @@ class Session final : public ControlPlane {
   }
   absl::Duration coordinator_silence() const override {
     return Locked([this] { return Silence(); });
+  }
+  void Warn(const std::string& text) override {
+    Change([&] { core_.Warn(text); });
+  }
+  uint64_t warnings() const override {
+    return Locked([this] { return core_.warnings(); });
   }
   void SetState(const WorkerState& state) override {
     Locked([&] { core_.SetState(state); });

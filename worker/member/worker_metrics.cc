@@ -56,6 +56,7 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
 void WorkerMetrics::RefreshPage() {
   metrics_.gauge("longwave_worker_coordinator_silence_seconds")
       .Set(absl::ToDoubleSeconds(host_->coordinator_silence()));
+  metrics_.counter("longwave_worker_warnings_total").Show(host_->warnings());
   const int64_t checkpoint_at_ns = checkpoint_at_ns_.load(std::memory_order_relaxed);
   if (checkpoint_at_ns == 0) return;
   metrics_.gauge("longwave_worker_checkpoint_age_seconds")
@@ -72,7 +73,7 @@ void WorkerMetrics::Show(const WorkerState& state) {
     metrics_.gauge("longwave_worker_state", {Name(phase)}).Set(state.phase == phase);
   }
   metrics_.gauge("longwave_worker_round").Set(state.round);
-  metrics_.gauge("longwave_worker_train_loss").Set(state.train_loss);
+  metrics_.gauge("longwave_worker_train_loss").SetIfAny(state.train_loss);
   const double tokens = static_cast<double>(state.tokens - before_.tokens);
   metrics_.counter("longwave_worker_tokens_total").Show(tokens);
   metrics_.counter("longwave_worker_model_flops_total").Show(flops_per_token_ * tokens);

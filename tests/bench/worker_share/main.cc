@@ -106,7 +106,8 @@ absl::Status Run(const RunConfig& config) {
   std::printf("%llu parameters on %s, %u threads, batch %u x %u, H %u, %.0f rounds, loss %.3f\n",
               static_cast<unsigned long long>(done.parameters),
               std::string(device.ops->name).c_str(), config.train.threads, config.train.batch,
-              config.model.context, config.sync.inner_steps, rounds, done.last.train_loss);
+              config.model.context, config.sync.inner_steps, rounds,
+              done.last.train_loss.value_or(0));
   std::printf("an inner step takes %.4f s; a round's encode %.5f s, its decode-update %.5f s\n",
               done.last.seconds_computing / static_cast<double>(done.last.step),
               encode_seconds / rounds, decode_seconds / rounds);

@@ -150,6 +150,27 @@ TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
             absl::StrReplaceAll(told, {{"127.0.0.1:0 ", "127.0.0.1:99 "}}));
 }
 
+TEST_F(ClusterTest, ACommandsLinesAreInItsLogUntilItHasEnded) {
+  for (const bool parks : {true, false}) {
+    std::filesystem::remove(folder_->log_file("worker-0"));
+    Start(/*keep_state=*/parks,
+          {"/bin/sh", "-c",
+           "trap 'for i in $(seq 3000); do echo line $i; done; echo the last; exit 0' TERM; "
+           "echo ready; while :; do sleep 0.01; done"});
+    const auto printed = [&] {
+      std::ifstream log(folder_->log_file("worker-0"));
+      return std::string(std::istreambuf_iterator<char>(log), {});
+    };
+    while (printed().find("ready\n") == std::string::npos)
+      EXPECT_TRUE(cluster_->Supervise(absl::Milliseconds(10)).ok());
+    const absl::Time deadline = MonotonicNow() + absl::Seconds(30);
+    if (parks) cluster_->Park(deadline);
+    if (!parks) cluster_->Stop(deadline, absl::ZeroDuration(), nullptr);
+    EXPECT_THAT(printed(), HasSubstr("\nline 1\n")) << parks;
+    EXPECT_THAT(printed(), testing::EndsWith("line 3000\nthe last\n")) << parks;
+  }
+}
+
 // An earlier start of the run wrote into the same log.
 TEST_F(ClusterTest, TakesACommandsMetricsFromItsOwnPartOfTheLog) {
   std::ofstream(folder_->log_file("worker-0")) << "metrics http://127.0.0.1:11/metrics\n";

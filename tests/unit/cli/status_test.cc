@@ -38,12 +38,14 @@ TEST(StatusJson, TellsWhatPeopleAreShown) {
   }
   status.members[1].member = {.worker = 1, .name = "w\033[2J"};
   status.members[1].state.phase = WorkerPhase::kExpelled;
+  status.members[1].state.train_loss.reset();
   status.members[1].state.ranks = 8;
   status.shards.resize(1);
   status.shards[0].trouble = "its disk is full";
   status.record_count = 1;
   status.records = {{.round = 1, .step = 20, .tokens_per_second = 77}};
   status.refusals = {{"token", 3}};
+  status.warnings = {{"worker-1", "no seed"}};
   const std::string text = FormatStatusJson(config, status);
   EXPECT_EQ(text.find('\033'), std::string::npos);
   const Json json = Json::parse(text);
@@ -59,6 +61,9 @@ TEST(StatusJson, TellsWhatPeopleAreShown) {
   EXPECT_EQ(json["workers"][1]["ranks"], 8);
   EXPECT_EQ(json["shards"][0]["state"], "trouble");
   EXPECT_EQ(json["trouble"], Json({"shard-0 takes no pushes: its disk is full"}));
+  EXPECT_EQ(json["warnings"], Json({"worker-1: no seed"}));
+  EXPECT_EQ(json["workers"][0]["train_loss"], 2.5);
+  EXPECT_TRUE(json["workers"][1]["train_loss"].is_null());
   EXPECT_EQ(json["refusals"], Json({{"token", 3}}));
 }
 

@@ -381,6 +381,56 @@ TEST(WholeView, BeforeTheFirstRoundHasNoReplicas) {
                                        "replicas  -, state -\n"));
 }
 
+TEST(WholeView, HasEachWarningExceptAtTheEndOfUpWhichPrintsThemLast) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.warnings = {{"worker-1", "no seed"}, {"", "the same data"}};
+  EXPECT_THAT(Whole(status), HasSubstr("warning   worker-1: no seed\nwarning   the same data\n"));
+  const Summary end = Summarize(config, status, RunOutcome::kFinished, "", 70);
+  const ViewInput input{.config = &config, .status = &status, .is_whole = true, .end = &end};
+  EXPECT_THAT(Joined(ViewLines(input, kPlainText)), Not(HasSubstr("warning")));
+  EXPECT_THAT(end.warnings, ElementsAre("worker-1: no seed", "the same data"));
+}
+
+TEST(LiveView, HasTheLatestWarningsAndHowManyMore) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  for (int i = 0; i < 5; ++i) status.warnings.push_back({"worker-1", absl::StrCat("no ", i)});
+  const ViewInput input{.config = &config, .status = &status};
+  EXPECT_THAT(Joined(ViewLines(input, kPlainText)),
+              HasSubstr("\n\nand 3 more warnings, which longwave status shows\n"
+                        "warning: worker-1: no 3\nwarning: worker-1: no 4"));
+}
+
+TEST(LiveView, ALossThatNobodyGaveIsADash) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  for (MemberStatus& member : status.members) member.state.train_loss.reset();
+  const std::string text = Joined(ViewLines({.config = &config, .status = &status}, kPlainText));
+  EXPECT_THAT(text, HasSubstr("loss    training -   validation 2.337"));
+  EXPECT_THAT(text, Not(HasSubstr("0.000")));
+  status.records.back().train_loss.reset();
+  EXPECT_THAT(RoundLine(config, status.records.back(), std::nullopt), HasSubstr("  loss -  "));
+}
+
+TEST(WholeView, AShardWithoutSegmentsHasNoOpenRound) {
+  RunStatus status = Status();
+  status.shards[0].state.open_round = kRoundNever;
+  EXPECT_THAT(Whole(status), Not(HasSubstr(absl::StrCat(kRoundNever))));
+}
+
+TEST(WholeView, SaysInWhatReplicasAreEqual) {
+  RunStatus status = Status();
+  EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, state"));
+  for (MemberStatus& member : status.members) member.frozen_hash = 5;
+  EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, frozen parameters too, state"));
+  status.members[1].frozen_hash = 6;
+  EXPECT_THAT(Whole(status),
+              HasSubstr("replicas  equal in what is trained, frozen parameters differ, state"));
+  status.members[1].state.phase = WorkerPhase::kLost;
+  EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, frozen parameters too, state"));
+}
+
 TEST(ClosingLine, SaysHowItEnded) {
   RunStatus status = Status();
   status.phase = RunPhase::kFinished;

@@ -43,7 +43,7 @@ struct Printer {
   void operator()(const Refused& e) { out << "refused " << WithoutSpans(e.status.ToString()); }
   void operator()(const RoundFinished& e) {
     const RoundRecord& r = e.record;
-    out << "round " << r.round << " " << r.step << " " << r.train_loss << " "
+    out << "round " << r.round << " " << r.step << " " << r.train_loss.value_or(-1) << " "
         << r.validation_loss.value_or(-1) << " " << r.tokens << " " << r.seconds << " "
         << r.tokens_per_second << " " << r.replicas_equal << " " << r.state_hash << " " << r.members
         << " " << r.compute_share;

@@ -30,6 +30,21 @@ RoundLedger ClosedRounds(uint32_t count, uint64_t segments = 1) {
   return ledger;
 }
 
+TEST(RoundLedger, TheLossIsTheMeanOfThoseWhoHaveOne) {
+  RoundLedger ledger = ClosedRounds(5, 1);
+  for (const uint32_t round : {0, 1}) {
+    for (uint32_t i = 0; i < 3; ++i) {
+      RoundReport report = Report(round, {4}, 100);
+      if (round == 1 && i != 2) report.train_loss = 1.0 + i;
+      Add(ledger, kThree[i], {report});
+    }
+  }
+  const auto records = ledger.Finish(kThree, 1, 8);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].record.train_loss, std::nullopt);
+  EXPECT_EQ(records[1].record.train_loss, 1.5);
+}
+
 TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   RoundLedger ledger = ClosedRounds(5, 2);
   for (uint32_t i = 0; i < 3; ++i) {
@@ -46,7 +61,7 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   ASSERT_EQ(records.size(), 1u);
   const RoundRecord& record = records[0].record;
   EXPECT_EQ(record.step, 30u);
-  EXPECT_DOUBLE_EQ(record.train_loss, 2);
+  EXPECT_EQ(record.train_loss, 2);
   EXPECT_EQ(record.validation_loss, 11);  // of the worker that validates
   EXPECT_EQ(record.tokens, 600u);
   EXPECT_EQ(record.bytes, (ByteCounts{6, 33, 303, 3003}));

@@ -213,11 +213,14 @@ TEST(Layout, GivesShardsContiguousRunsThatDifferByAtMostOne) {
   }
 }
 
-TEST(Layout, RejectsFewerSegmentsThanShards) {
-  EXPECT_THAT(
-      Refusal({{{"m", {64, 192}}}}, {.segment_tiles = 2, .shard_count = 3}),
-      HasSubstr("got 2 segments (3 tiles, 2 a segment), wanted at least one for each of 3"));
-  EXPECT_FALSE(CountSegments({{{"m", {64, 192}}}}, {.segment_tiles = 2, .shard_count = 3}).ok());
+TEST(Layout, OfFewerSegmentsThanShardsSomeShardsHaveNone) {
+  const Manifest manifest = {{{"m", {64, 192}}}};
+  const LayoutOptions options{.segment_tiles = 2, .shard_count = 3};
+  const Layout layout = Create(manifest, options);
+  ASSERT_EQ(layout.segments().size(), 2u);
+  EXPECT_EQ(layout.segments()[0].shard, 0u);
+  EXPECT_EQ(layout.segments()[1].shard, 1u);
+  EXPECT_EQ(*CountSegments(manifest, options), 2u);
 }
 
 TEST(Layout, RejectsOptionsOutOfRange) {

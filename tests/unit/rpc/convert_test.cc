@@ -145,7 +145,7 @@ TEST(FromProto, KeepsALossThatIsNotANumber) {
   heartbeat.mutable_state()->set_train_loss(kNaN);
   const auto value = FromProto(heartbeat);
   ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_TRUE(std::isnan(value->state.train_loss));
+  EXPECT_TRUE(std::isnan(value->state.train_loss.value_or(0)));
 }
 
 TEST(FromProto, RefusesDurationsThatAreNone) {

@@ -122,6 +122,27 @@ TEST_F(CoordinatorMetricsTest, SaysHowTheRunIs) {
   EXPECT_EQ(metrics_.histogram("longwave_coordinator_round_seconds").Read().sum, 5);
 }
 
+TEST_F(CoordinatorMetricsTest, ALossThatNobodyKnowsIsNotOnThePage) {
+  AddRecord(0, 10, 1, 3);
+  AddMember(0, 0);
+  Refresh();
+  EXPECT_EQ(Value("longwave_coordinator_train_loss"), 2);
+  AddRecord(1, 20, 1, 5);
+  status_.records.back().train_loss.reset();
+  status_.records.erase(status_.records.begin());
+  status_.members[0].state.train_loss.reset();
+  Refresh();
+  EXPECT_FALSE(metrics_.gauge("longwave_coordinator_train_loss").is_set());
+  EXPECT_FALSE(metrics_.gauge("longwave_coordinator_worker_train_loss", {"max"}).is_set());
+}
+
+TEST_F(CoordinatorMetricsTest, CountsTheWarningsOfWorkersAndOfTheRun) {
+  status_.warnings = {{"worker-0", "no seed"}, {"", "the same data"}, {"worker-1", "no seed"}};
+  Refresh();
+  EXPECT_EQ(Value("longwave_coordinator_warnings_total", {"worker"}), 2);
+  EXPECT_EQ(Value("longwave_coordinator_warnings_total", {"run"}), 1);
+}
+
 TEST_F(CoordinatorMetricsTest, UnequalReplicasAreNoneOfAMethodThatPromisesNoEquality) {
   status_.replicas_equal = false;
   Refresh();

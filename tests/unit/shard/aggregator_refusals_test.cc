@@ -163,12 +163,33 @@ TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
       HasSubstr("payload is random 5 in int8, wanted random 4 in any integer codec"));
 }
 
-TEST(AggregatorCreate, RefusesAShardWithoutSegments) {
+TEST(AggregatorCreate, RefusesAShardThatTheLayoutHasNot) {
   AggregatorOptions options = DenseOptions();
   options.shard = 2;
   const auto created = Aggregator::Create(options, FourSegments());
   EXPECT_EQ(created.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(created.status().message()), HasSubstr("shard 2 owns none"));
+  EXPECT_EQ(created.status().message(), "shard is 2, wanted one of the layout's 2");
+}
+
+// A small model has fewer segments than the run has shards.
+TEST(AggregatorCreate, AShardWithoutSegmentsHoldsUpNoRound) {
+  AggregatorOptions options = DenseOptions();
+  options.shard = 1;
+  options.run = kRun;
+  auto created = Aggregator::Create(options, SmallLayout(kTileSize, 1, 1, 2));
+  ASSERT_TRUE(created.ok()) << created.status();
+  const absl::Time now = absl::UnixEpoch();
+  EXPECT_TRUE(created->Step(MembershipChanged{Members(1, {0, 1})}, now).empty());
+  EXPECT_TRUE(created->Step(TimePassed{}, now).empty());
+  EXPECT_EQ(created->state().open_round, kRoundNever);
+  EXPECT_EQ(created->state().newest_round, 0u);
+  EXPECT_EQ(created->open_figures().waited_for, 0u);
+  EXPECT_TRUE(created->OpenSegments().empty());
+  const auto effects = created->Step(PullArrived{{.run = kRun, .worker = 0, .segment = 0}}, now);
+  ASSERT_EQ(effects.size(), 1u);
+  const auto answers = AllSent<AnswerFrame>(effects);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].header.outcome, Outcome::kRejected);
 }
 
 TEST(AggregatorCreate, RefusesOptionsOutOfRange) {

@@ -33,6 +33,7 @@ CoordinatorChanges SomeChanges() {
   state.epoch = 9;
   state.layout_hash = 0xffffffffffffffff;
   state.repairs = 2;
+  state.warnings = {{"worker-3", "no seed"}, {"", "no data"}};
   state.seconds = 1.5;
   WorkerRecord worker;
   worker.member = {3, "worker-3", kRoundNever, "", true};
@@ -45,6 +46,7 @@ CoordinatorChanges SomeChanges() {
   worker.begun = worker.lost = worker.left = true;
   worker.final = FinalReport{.validation_loss = 2.5, .model_file = "model.safetensors"};
   worker.repair = Repair{7, {1, 2}};
+  worker.frozen_hash = 11;
   worker.state = {.phase = WorkerPhase::kSyncing, .step = 8, .round = 9, .bytes = {1, 2, 3, 4}};
   WorkerRecord plain;
   plain.member = {4, "", 0};

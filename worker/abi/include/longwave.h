@@ -12,13 +12,14 @@
  * lw_offset(member, i), row-major. Between two lw_step calls only the caller changes the array.
  *
  * A call that fails returns an lw_status, which is negative, and lw_error gives the reason in one
- * sentence. One thread at a time may call for one member; any thread may call lw_stop, lw_abi and
- * lw_error. In a process forked from one that had joined a run every call fails with LW_FORKED and
- * has no effect.
+ * sentence. One thread at a time may call for one member; any thread may call lw_stop, lw_warn,
+ * lw_abi and lw_error, callbacks too. In a process forked from one that had joined a run every call
+ * fails with LW_FORKED and has no effect.
  */
 #ifndef LONGWAVE_H_
 #define LONGWAVE_H_
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -100,6 +101,9 @@ typedef struct lw_options {
   size_t setting_count;
   const lw_callbacks* callbacks;
   const lw_node* node; /* NULL: the worker is one process */
+  /* A hash of what the loop's model has and does not train; 0: nothing. No sync makes it equal, so
+   * the run's status warns where workers differ. Of a node rank 0's counts. */
+  uint64_t frozen_hash;
 } lw_options;
 
 /* A trained tensor. All workers of the run list the tensors in the same order. */
@@ -166,9 +170,12 @@ enum lw_event {
  * run's present and skips the steps before. LW_UNAVAILABLE (LW_CUDA): this library has no CUDA. */
 LW_API int lw_begin(lw_member* member, const lw_arrays* arrays);
 
+/* The loss of a step whose loop does not know it: the run shows none. */
+#define LW_NO_LOSS (-DBL_MAX)
 /* Called after an inner step, which has updated theta (or gradient). loss: finite; the worker
- * reports the mean over a round. tokens: the step's weight in the merge, 1 … tokens_max; 0:
- * tokens_max. Of a node's rank: its own, at most its share of tokens_max. */
+ * reports the mean over a round. tokens: the step's weight in the merge; 0 and all above
+ * tokens_max (which the run warns of) count as tokens_max. Of a node's rank: its own, and its share
+ * of tokens_max. */
 LW_API int lw_step(lw_member* member, double loss, uint64_t tokens);
 
 /* Of a node's rank: the loop's own work until the next lw_step, an evaluation for example, may take
@@ -200,6 +207,11 @@ typedef struct lw_figures {
   int writes_weights;     /* this worker writes the run's last weights */
 } lw_figures;
 LW_API int lw_stats(const lw_member* member, lw_figures* figures);
+
+/* Tells the coordinator a sentence for people about this worker, which `longwave status`, the
+ * coordinator's log and the end of `longwave up` show once; at most 64 different ones of 1024
+ * bytes. The program shows it itself where its user looks. */
+LW_API int lw_warn(lw_member* member, const char* text);
 
 /* Makes the current or the next call end with LW_STOPPED. With a state_dir the worker's own state
  * is then in a checkpoint. Safe in a signal handler. */

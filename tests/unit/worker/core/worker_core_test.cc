@@ -61,9 +61,11 @@ class WorkerCoreTest : public ::testing::Test {
       EXPECT_EQ(Advance(), Wish::kTrain);
       Rng rng(3);
       for (float& value : theta) value += static_cast<float>(0.01 * (rng.Uniform() - 0.5));
-      core.StepDone(512, 2);
+      core.StepDone(512, loss);
       return Advance();
     }
+    std::optional<double> loss = 2;  // of a step
+
     // Settles a posted push: its own payload is the merged update.
     void Settle(size_t post, Fate fate, bool gone = false) {
       const SegmentPush& push = posts[post];
@@ -174,6 +176,15 @@ TEST_F(WorkerCoreTest, ARoundIsReportedOnceItsUpdatesAreInTheReplica) {
   EXPECT_EQ(report.tokens, 512u);
   EXPECT_EQ(report.segment_hashes, *worker->pipeline->Hashes());
   EXPECT_EQ(worker->core.round(), 1u);
+}
+
+TEST_F(WorkerCoreTest, ARoundOfStepsWithoutALossHasNone) {
+  auto worker = Begin();
+  worker->loss = std::nullopt;
+  worker->Step();
+  for (const size_t post : {0, 1}) worker->Settle(post, Fate::kAccepted);
+  EXPECT_EQ(worker->Advance(), Wish::kTrain);
+  EXPECT_EQ(std::get<RoundReport>(worker->effects.back()).train_loss, std::nullopt);
 }
 
 // Put back, it might be counted twice.

@@ -37,9 +37,10 @@ class RecordingHost final : public ControlPlane {
     states.push_back(state);
     if (on_state) on_state(state);
   }
+  void Warn(const std::string& text) override { warnings_told.push_back(text); }
   void Report(RoundReport report) override {
     // A report of a sealing round has no loss.
-    if (report.train_loss == 0) sealing_round_ = 0;
+    if (!report.train_loss) sealing_round_ = 0;
     reports.push_back(std::move(report));
     if (on_report) on_report(reports.back());
   }
@@ -75,6 +76,7 @@ class RecordingHost final : public ControlPlane {
   std::function<void(uint32_t)> on_ready;
   std::function<bool()> on_finish;  // whether the run is over
   std::vector<WorkerState> states;
+  std::vector<std::string> warnings_told;
   std::vector<RoundReport> reports;
   std::vector<FinalReport> finals;
   std::vector<uint32_t> ready_rounds;  // without repetitions

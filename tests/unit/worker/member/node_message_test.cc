@@ -25,6 +25,7 @@ NodeMessage Full() {
   message.tokens = 64;
   message.loss = 2.5;
   message.figures = {1, 0.5};
+  message.warnings = {"no seed"};
   message.now = absl::UnixEpoch() + absl::Seconds(5);
   message.directive = {.epoch = 3,
                        .first_round = 2,
@@ -51,6 +52,7 @@ TEST(NodeMessage, SurvivesTheWay) {
   EXPECT_EQ(decoded->ended, Full().ended);
   EXPECT_EQ(decoded->endpoints, Full().endpoints);
   EXPECT_EQ(decoded->figures, Full().figures);
+  EXPECT_EQ(decoded->warnings, Full().warnings);
   EXPECT_EQ(decoded->now, Full().now);
 }
 

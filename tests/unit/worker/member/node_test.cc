@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/rpc/coordinator_client.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/node_testing.h"
@@ -50,6 +51,27 @@ TEST_F(NodeTest, IsInARunWithASingleDevice) {
   EndRun(node.ended[0].ok() && single.ended[0].ok());
   EXPECT_EQ(node.theta, single.theta);
   EXPECT_NE(node.theta, std::vector<float>(kParameters));
+}
+
+TEST_F(NodeTest, TellsTheWarningsOfAllRanksAndTheMeanOfTheLossesThatThereAre) {
+  StartRun(1);
+  Process node{.config = config_,
+               .ranks = 3,
+               .losses = {std::nullopt, 2.0, 3.0},
+               .warnings = {"of rank 0", "of rank 1", "of rank 1"}};
+  RunStatus status;
+  node.before_step = [&](uint32_t rank, uint64_t step, StopSignal&) {
+    if (rank != 0 || step != 79) return;
+    while (status.warnings.size() < 2 || !status.members[0].state.train_loss)
+      status = *CoordinatorClient::Connect(config_.cluster.coordinator)->GetStatus();
+  };
+  node.Run();
+  EXPECT_THAT(node.ended, Each(absl::OkStatus()));
+  EndRun(node.ended[0].ok());
+  ASSERT_EQ(status.warnings.size(), 2u);
+  EXPECT_EQ(SentenceOf(status.warnings[0]), "node: of rank 0");
+  EXPECT_EQ(SentenceOf(status.warnings[1]), "node: of rank 1");
+  EXPECT_EQ(status.members[0].state.train_loss, 2.5);
 }
 
 TEST_F(NodeTest, TheMetricsOfRank0AreTheWholeWorkers) {

@@ -83,6 +83,8 @@ struct Process {
   size_t kept_bytes = 0;  // by the loop of each rank, in a checkpoint
   std::function<void(uint32_t rank, WatchedExchange*)> watch;
   std::vector<std::vector<float>> gradients;  // by rank; none: θ moves in the step
+  std::vector<std::optional<double>> losses;  // of a step, by rank
+  std::vector<std::string> warnings;          // by rank
 
   std::vector<float> theta = std::vector<float>(kParameters);  // all ranks' elements
   std::vector<absl::Status> ended;                             // by rank
@@ -130,6 +132,7 @@ struct Process {
                       .gradient = gradients.empty() ? nullptr : gradients[rank].data(),
                       .ops = ops,
                       .initial_weights = [] { return std::vector<float>(kParameters); }}));
+    if (rank < warnings.size()) place->Warn(warnings[rank]);
     Loop loop([&] { at_save(rank, node); }, kept_bytes);
     parts.loop = &loop;
     const absl::Status trained = TrainWith(rank, worker, parts, stop);
@@ -172,7 +175,8 @@ struct Process {
           }
         }
       }
-      LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(8, 1.0 + rank));
+      LONGWAVE_ASSIGN_OR_RETURN(trains,
+                                member.StepDone(8, losses.empty() ? 1.0 + rank : losses[rank]));
     }
     if (rank == 0) tokens = member.stats().tokens;
     return absl::OkStatus();

@@ -333,6 +333,46 @@ TEST(SessionCoreTest, AReportTakesBackTheFinalOneThatIsUnderWay) {
   EXPECT_TRUE(core.told());
 }
 
+TEST_F(SessionTest, AWarningIsToldOnceAlsoWhereTheSessionEndsAtOnce) {
+  {
+    const auto session = Join();
+    session->Warn("no seed");
+    coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& heartbeat) {
+      return heartbeat.warnings == std::vector<std::string>{"no seed"};
+    });
+    session->Warn("no seed");
+    session->Warn("the last words");
+    EXPECT_EQ(session->warnings(), 2u);
+  }
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& heartbeat) {
+    return heartbeat.warnings == std::vector<std::string>{"the last words"};
+  });
+}
+
+TEST(SessionCoreTest, AWarningIsToldUntilItIsAnswered) {
+  absl::Time now = absl::UnixEpoch();
+  SessionCore core(RegisterWorker{.name = "a"}, absl::Seconds(1), now);
+  const auto next = [&] {
+    now = std::max(now, core.due_at());
+    return core.TakeDue(now);
+  };
+  for (int i = 0; i < 100; ++i) core.Warn(absl::StrCat(i, std::string(5000, 'x')));
+  ASSERT_TRUE(std::holds_alternative<RegisterWorker>(next()));
+  core.OnRegistered(absl::StatusOr<uint32_t>(3), now);
+  for (int i = 0; i < 2; ++i) {
+    const SessionCore::Call call = next();
+    ASSERT_TRUE(std::holds_alternative<WorkerHeartbeat>(call));
+    const WorkerHeartbeat& heartbeat = std::get<WorkerHeartbeat>(call);
+    EXPECT_EQ(heartbeat.warnings.size(), 64u);  // as many as one may have
+    EXPECT_EQ(heartbeat.warnings[0].size(), 1024u);
+    if (i == 0) core.OnHeartbeatReply(absl::UnavailableError("gone"), now);
+  }
+  core.OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply>(Started()), now);
+  EXPECT_FALSE(core.has_unanswered_warnings());
+  const SessionCore::Call call = next();
+  EXPECT_TRUE(std::get<WorkerHeartbeat>(call).warnings.empty());
+}
+
 TEST_F(SessionTest, FailTellsTheReason) {
   const auto session = Join();
   session->Fail("worker-3: the loss is nan");

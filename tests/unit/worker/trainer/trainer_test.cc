@@ -215,7 +215,7 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRunWithItsStep) {
     EXPECT_EQ(replica_.batches.size(), 6u);
     // The coordinator, which counts such losses, learns of it.
     ASSERT_FALSE(host_.states.empty());
-    EXPECT_FALSE(std::isfinite(host_.states.back().train_loss));
+    EXPECT_FALSE(std::isfinite(host_.states.back().train_loss.value()));
   }
 }
 
@@ -330,7 +330,7 @@ TEST_F(TrainerOverlapTest, ARoundsReportIsOfItsOwnSteps) {
     mean += *replica.ForwardBackward({}) / 4;
     ASSERT_TRUE(optimizer.Step(replica.gradient(), 0.1, replica.theta()).ok());
   }
-  EXPECT_NEAR(host_.reports[0].train_loss, mean, 1e-6);
+  EXPECT_NEAR(host_.reports[0].train_loss.value(), mean, 1e-6);
 }
 
 TEST_F(TrainerOverlapTest, ValidatesAndWritesTheAnchor) {
