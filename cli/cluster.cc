@@ -68,9 +68,7 @@ Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolde
 absl::Status Cluster::Start() {
   const absl::Time deadline = MonotonicNow() + kReadyTimeout;
   const std::string server = options_.binaries + "/longwave-server";
-  const std::string worker = options_.worker_binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
-
   std::remove(folder_->address_file().c_str());  // that of an `up` that was killed
   Child* coordinator = nullptr;
   std::vector<std::string> arguments = {server,      "--role=coordinator", "--config",
@@ -104,11 +102,12 @@ absl::Status Cluster::Start() {
       LONGWAVE_RETURN_IF_ERROR(LaunchCommand(name));
       continue;
     }
-    LONGWAVE_RETURN_IF_ERROR(Launch(
-        name,
-        {worker, "--config", config_file, "--name", name, "--coordinator", coordinator_address_,
-         "--run-dir", folder_->path(), "--threads", absl::StrCat(options_.threads)},
-        options_.threads, &started));
+    LONGWAVE_RETURN_IF_ERROR(
+        Launch(name,
+               {options_.worker_binaries + "/longwave-worker", "--config", config_file, "--name",
+                name, "--coordinator", coordinator_address_, "--run-dir", folder_->path(),
+                "--threads", absl::StrCat(options_.threads)},
+               options_.threads, &started));
   }
   started_ = true;
   return absl::OkStatus();

@@ -70,8 +70,9 @@ void EndGuard(pid_t guard) {
 }
 
 // The child's part between fork and exec. Only async-signal-safe calls, since other threads of the
-// parent may have held any lock. `begin_fd` ends once the guard is in the child's group, or the parent
-// is dead. `failure_fd` carries the reason of a failure to the parent; a successful exec closes it.
+// parent may have held any lock. `begin_fd` ends once the guard is in the child's group, or the
+// parent is dead. `failure_fd` carries the reason of a failure to the parent; a successful exec
+// closes it.
 [[noreturn]] void BecomeChild(pid_t parent, char* const* argv, char* const* envp, int begin_fd,
                               int null_fd, int output_fd, int log_fd, int failure_fd) {
   sigset_t none;

@@ -17,8 +17,6 @@
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
-#include "cli/doctor/examine.h"
-#include "cli/doctor/report.h"
 #include "cli/generate.h"
 #include "cli/interrupts.h"
 #include "cli/programs/programs.h"
@@ -339,14 +337,9 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   } else {
     LONGWAVE_ASSIGN_OR_RETURN(cluster.worker_binaries, WorkerFolder());
   }
-  const std::vector<Finding> findings =
-      ExamineForUp(config, options.no_state ? "" : (resumed ? resumed->path() : options.runs_dir),
-                   cluster.worker_binaries);
-  for (const auto& [part, verdict, what, remedy] : findings) {
-    if (verdict == Finding::Verdict::kFailed)
-      return FailedPrecondition("this machine's ", part, ": ", what, "; remedy: ", remedy);
-  }
-  for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
+  const std::string& written = resumed ? resumed->path() : options.runs_dir;
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckMachine(config, options.no_state ? "" : written, cluster.worker_binaries));
   if (!options.start_from.empty()) {
     cluster.place = [&options](const std::string& process) -> Placement {
       if (!process.starts_with("worker-")) return {};

@@ -50,6 +50,10 @@ absl::Status CheckStart(const std::string& start_from, const RunConfig& config);
 // own.
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* data);
 
+// Whether this machine can hold the run (ExamineForUp). Prints what is not well but may do.
+absl::Status CheckMachine(const RunConfig& config, const std::string& folder,
+                          const std::string& binaries);
+
 // Says what is trained on, and whether a run that goes on had other data before. Keeps their hash.
 absl::Status TellData(const RunFolder& folder, const DataReport& data);
 

@@ -2,8 +2,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/doctor/examine.h"
+#include "cli/doctor/report.h"
 #include "cli/run_folder.h"
 #include "cli/up.h"
 #include "common/base/errors.h"
@@ -115,6 +118,17 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* da
     }
   }
   return config;
+}
+
+absl::Status CheckMachine(const RunConfig& config, const std::string& folder,
+                          const std::string& binaries) {
+  const std::vector<Finding> findings = ExamineForUp(config, folder, binaries);
+  for (const auto& [part, verdict, what, remedy] : findings) {
+    if (verdict == Finding::Verdict::kFailed)
+      return FailedPrecondition("this machine's ", part, ": ", what, "; remedy: ", remedy);
+  }
+  for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
+  return absl::OkStatus();
 }
 
 absl::Status TellData(const RunFolder& folder, const DataReport& data) {

@@ -32,6 +32,8 @@ def warn(text: str, kind: str, member: Optional[Warned] = None) -> None:
         member.warned.add(kind)
     line, depth = _users_line()
     _log.warning("longwave: %s", line + text, stacklevel=depth)
+    if member is not None:
+        member.warn(line + text)
 
 
 def _users_line() -> Tuple[str, int]:
