@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 // The texts of an Arrow table's column.
 constexpr char kColumn[] =

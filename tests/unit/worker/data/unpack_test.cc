@@ -1,6 +1,5 @@
 #include "worker/data/unpack.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,8 +8,6 @@
 
 namespace longwave {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uint64_t kMax = 1 << 24;
 
