@@ -178,6 +178,7 @@ class Run {
         const std::string sentence =
             absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
                          " has not answered for ", absl::FormatDuration(StatusFeed::kSilenceMax));
+        if (feed_.silence() > AwayTimeout(config_)) return Failed(sentence);
         if (!was_silent) Notice(absl::StrCat(sentence, "; the run waits for it"));
       }
       was_silent = is_silent;

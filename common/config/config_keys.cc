@@ -268,6 +268,9 @@ std::vector<ConfigKey> ClusterKeys() {
       NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
                 "Seconds that a process waits for the others at the start. At the end of the run a "
                 "member has at least this long to report its replica before it is left out."),
+      NumberKey(LONGWAVE_KEY(cluster.away_timeout_s), 0, 0, 1e6,
+                "Seconds that a run which has finished a round waits for a shard, the coordinator "
+                "or the last worker that is away, before it fails. 0: without end."),
       WholeKey(LONGWAVE_KEY(cluster.workers_max), 0, 0, 65536,
                "Members that the coordinator lets in at once, those that the run waits for "
                "(`run.workers`) and those that join late. By it shards size their queues and say "

@@ -40,6 +40,11 @@ uint32_t WorkersMax(const RunConfig& config) {
   return std::max(64u, 2 * config.run.workers);
 }
 
+absl::Duration AwayTimeout(const RunConfig& config) {
+  const double seconds = config.cluster.away_timeout_s;
+  return seconds > 0 ? absl::Seconds(seconds) : absl::InfiniteDuration();
+}
+
 uint64_t ContributionStepsMax(const RunConfig& config) {
   const uint64_t inner_steps = config.sync.inner_steps;
   const uint64_t rounds = RoundCount(config);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/time/time.h"
 #include "common/layout/layout.h"
 #include "common/layout/manifest.h"
 #include "common/wire/codec.h"
@@ -103,6 +104,7 @@ struct ClusterSection {
   double heartbeat_interval_s = 0;
   double heartbeat_timeout_s = 0;  // a member that is silent for longer is lost
   double start_timeout_s = 0;      // how long a process waits for the others at the start
+  double away_timeout_s = 0;       // and later; 0: see AwayTimeout
   uint32_t workers_max = 0;        // members at once; 0: see WorkersMax
   double max_upload_mbit = 0;      // of a worker, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;
@@ -161,6 +163,10 @@ std::string FewRoundsSentence(const RunConfig& config);
 // The limit of members at once: cluster.workers_max, or else the larger of 64 and twice
 // run.workers.
 uint32_t WorkersMax(const RunConfig& config);
+
+// How long a run that has finished a round waits for a shard, the coordinator or the last worker:
+// cluster.away_timeout_s, or without end.
+absl::Duration AwayTimeout(const RunConfig& config);
 
 // The most inner steps that one contribution covers: H, or run.steps if those are fewer. With
 // fragments, contributions of the last round cover more, since all of its signals are taken at its

@@ -97,6 +97,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
               },
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
+          .away_timeout = AwayTimeout(config),
           // A live shard sends several heartbeats in this time.
           .replace_after =
               std::max(kReplaceAfterMin, absl::Seconds(config.cluster.heartbeat_interval_s) * 4),

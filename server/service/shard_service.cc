@@ -284,8 +284,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
     const absl::Duration silence =
         MonotonicNow() - std::max(schedule_.answered_at(), data_.figures().last_frame);
-    const absl::Duration patience = absl::Seconds(options_.config.cluster.start_timeout_s);
-    if (known_epoch_ != 0 || silence <= patience) return absl::OkStatus();
+    const absl::Duration patience = known_epoch_ != 0
+                                        ? AwayTimeout(options_.config)
+                                        : absl::Seconds(options_.config.cluster.start_timeout_s);
+    if (silence <= patience) return absl::OkStatus();
     return Unavailable(reason, "; nothing was heard of the run for ", FormatSeconds(silence));
   }
 

@@ -64,6 +64,13 @@ class Waiting(IntegrationTest):
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         self.assertEqual((summary["outcome"], summary["rounds"], summary["replicas_equal"]), ("finished", 10, True))
 
+    def test_a_bound_of_an_absence_ends_the_run(self):
+        cluster = HandCluster(self, workers=2, cluster__away_timeout_s=1, **SETTINGS)
+        cluster.await_rounds(3)
+        cluster.freeze("shard-0")
+        for name in ("worker-0", "worker-1"):
+            self.assertIn("shard 0 was not heard for", self.ends(cluster.children.pop(name), 1)[1])
+
     def test_the_weights_are_written_once_they_can_be(self):
         place = self.root / "model.safetensors"
         place.mkdir()
