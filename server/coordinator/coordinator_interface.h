@@ -15,7 +15,7 @@
 
 namespace longwave {
 
-// What the Coordinator is made with, the events that it takes, and its effects.
+// The Coordinator is made with the options, takes the events, and gives the effects.
 
 struct CoordinatorOptions {
   uint32_t workers_wanted = 1;
