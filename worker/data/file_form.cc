@@ -128,13 +128,16 @@ absl::Status CheckTokens(const std::string& path, std::string_view head, uint32_
                      "files of tokens: python -m longwave.make_tokens FILE --out FOLDER makes "
                      "them, or --set data.kind=text");
   }
-  bool is_wider = width == sizeof(uint16_t);
-  for (size_t i = 0; i + 3 < head.size(); i += 4) is_wider &= head[i + 2] == 0 && head[i + 3] == 0;
+  bool is_wider = true;  // of two tokens the second, the upper half of a wider number, is 0
+  for (size_t i = 0; i + 2 * width <= head.size(); i += 2 * width)
+    is_wider &= head.substr(i + width, width).find_first_not_of('\0') == head.npos;
   const bool has_some = head.substr(0, kSampleBytesMin).find_first_not_of('\0') != head.npos;
   if (!is_wider || !has_some) return absl::OkStatus();
-  return InvalidArgument("data: ", path,
-                         ": every second token of 16 bits is 0, as in a file of 32 bits, wanted "
-                         "--set data.token_type=uint32");
+  const bool is_wide = width == sizeof(uint32_t);
+  return InvalidArgument(
+      "data: ", path, ": every second token of ", 8 * width, " bits is 0, as in a file of ",
+      16 * width, " bits, wanted ",
+      is_wide ? "tokens of 32 or 16 bits (data.token_type)" : "--set data.token_type=uint32");
 }
 
 }  // namespace longwave

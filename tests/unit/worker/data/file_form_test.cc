@@ -94,10 +94,11 @@ TEST(FileForm, TokensAreNoTextAndNoFileOfAnotherForm) {
   EXPECT_EQ(TokensRefusal(Numbers({20240801, 7, 0})), "");
 }
 
-TEST(FileForm, TokensOfThirtyTwoBitsAreNotReadAsTwiceAsMany) {
+TEST(FileForm, WiderTokensAreNotReadAsTwiceAsMany) {
   EXPECT_THAT(TokensRefusal(Numbers({5, 50000, 17})), HasSubstr("data.token_type=uint32"));
   EXPECT_EQ(TokensRefusal(Numbers({5, 50000, 17}), "f", 4), "");
   EXPECT_EQ(TokensRefusal(Numbers({5, 50000, 17 << 16})), "");
+  EXPECT_THAT(TokensRefusal(Numbers({5, 0, 50000, 0}), "f", 4), HasSubstr("a file of 64 bits"));
   EXPECT_EQ(TokensRefusal(Numbers({})), "") << "zeros say nothing";
 }
 
