@@ -1,4 +1,6 @@
 // The configuration that `longwave up` makes of its options.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -43,7 +45,14 @@ absl::Status CheckRun(const RunConfig& config, DataReport* data) {
 absl::Status CheckModel(const RunConfig& config) {
   if (GptParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
-  return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  // Nobody has chosen the default, which is for models of any size.
+  const uint64_t segments = layout.segments().size();
+  if (config.run.shards <= std::max<uint64_t>(segments, DefaultConfig().run.shards))
+    return absl::OkStatus();
+  return InvalidArgument("run.shards: got ", config.run.shards, " for a model of ", segments,
+                         " segments, wanted at most as many: the others would have nothing to do");
 }
 
 absl::Status CheckStart(const std::string& start_from, const RunConfig& config) {

@@ -83,12 +83,13 @@ TEST_F(ResolveConfigTest, RefusesDataThatIsTooShort) {
               HasSubstr(*options_.data + " leaves 4 bytes to the training part"));
 }
 
-TEST_F(ResolveConfigTest, TakesMoreShardsThanTheModelHasTiles) {
+TEST_F(ResolveConfigTest, RefusesMoreShardsThanTheModelHasSegments) {
   options_.data = folder_ + "/text";
   std::ofstream(*options_.data) << std::string(20'000, 'x');
   options_.overrides = {"run.shards=64", "model.d_model=32", "model.layers=1", "model.heads=2",
                         "model.context=32"};
-  EXPECT_EQ(ResolveConfig(options_, &data_).status(), absl::OkStatus());
+  EXPECT_THAT(std::string(ResolveConfig(options_, &data_).status().message()),
+              HasSubstr("run.shards: got 64"));
 }
 
 TEST_F(ResolveConfigTest, LeavesModelAndDataToTheWorkersOfACommand) {
