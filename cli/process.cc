@@ -52,7 +52,7 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
   sigprocmask(SIG_SETMASK, &all, nullptr);
   prctl(PR_SET_NAME, "longwave-guard");
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // Whoever else sends a signal ends nothing.
+  // A signal of another process ends nothing.
   while (getppid() == parent) sigwaitinfo(&all, nullptr);
   if (getpgrp() != parent_group) kill(0, SIGKILL);
   _exit(0);

@@ -107,11 +107,13 @@ std::optional<Contradiction> InOverlap(const SyncSection& sync) {
 
 std::optional<Contradiction> InStart(const RunConfig& config) {
   if (config.run.start != "member" || CanCatchUp(config)) return std::nullopt;
-  return Between({"run.start", "sync.update"},
-                 "run.start: member lets workers fetch the run's state, got "
-                 "sync.update ",
-                 Name(config.sync.update),
-                 ", with which a replica is more than the merged updates");
+  return Between(
+      {"run.start", "sync.update"},
+      "run.start: member lets workers fetch the run's state, got "
+      "sync.update ",
+      Name(config.sync.update),
+      ", with which a replica is more than the merged updates; wanted run.start seed, and "
+      "the same first weights at all workers");
 }
 
 // The weight of a push is its tokens.

@@ -162,7 +162,8 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
     Case{"AMembersStartOfInner",
          "{run: {start: member}, sync: {update: inner, signal: gradient, inner_steps: 1}}", {},
          "configs/x.yaml:1: run.start: member lets workers fetch the run's state, got sync.update "
-         "inner, with which a replica is more than the merged updates"},
+         "inner, with which a replica is more than the merged updates; wanted run.start seed, and "
+         "the same first weights at all workers"},
     Case{"LocalOfAGradient", "sync: {update: local, signal: gradient, inner_steps: 1}", {},
          "configs/x.yaml:1: sync.update: local takes a pseudo-gradient, got sync.signal gradient"},
     Case{"LocalOfEverything", "run: {preset: decoupled}\nsync: {up: {selection: all}}", {},

@@ -209,7 +209,7 @@ typedef struct lw_figures {
 LW_API int lw_stats(const lw_member* member, lw_figures* figures);
 
 /* Tells the coordinator a sentence for people about this worker, which `longwave status`, the
- * coordinator's log and the end of `longwave up` show once; at most 64 different ones of 1024
+ * coordinator's log and the end of `longwave up` show once: 16 of a worker, each of at most 1024
  * bytes. The program shows it itself where its user looks. */
 LW_API int lw_warn(lw_member* member, const char* text);
 
