@@ -60,11 +60,10 @@ void ForEachGroup(const std::string& groups, const std::string& self, const std:
     std::istringstream controllers(line.substr(first + 1, second - first - 1));
     if (second == first + 1)
       ForEachAbove(groups, path, [&](const std::string& folder) { call(folder, true); });
-    for (std::string name; std::getline(controllers, name, ',');) {
-      if (name != controller) continue;
-      ForEachAbove(groups + "/" + name, path,
-                   [&](const std::string& folder) { call(folder, false); });
-    }
+    for (std::string name; std::getline(controllers, name, ',');)
+      if (name == controller)
+        ForEachAbove(std::string(groups).append("/").append(name), path,
+                     [&](const std::string& folder) { call(folder, false); });
   }
 }
 
