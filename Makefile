@@ -52,14 +52,14 @@ bench-kernels: setup
 	  $$(test -e build/bench/pytorch.csv && echo --pytorch build/bench/pytorch.csv)
 	python3 tests/bench/kernels/table.py bars build/bench/kernels.csv
 
-# Everything that would be published, of HEAD (docs/releasing.md).
+# Everything that would be published, of HEAD (docs/how-to/releasing.md).
 release: setup
 	tools/release.sh
 
 ci:
 	.ci/run
 
-# Everything, for hours, and its figures in docs/checked.md: before a release, and before an issue is closed.
+# Everything, for hours, and its figures in docs/reference/checked.md: before a release, and before an issue is closed.
 check-all: setup
 	tests/check/check.py all
 

@@ -38,9 +38,10 @@ int main(int argc, char** argv) {
   const CLI::Option* data_option =
       up_command->add_option("--data", data, "Data to train on: a file, a folder or a pattern");
   std::string worker_command;
-  const CLI::Option* worker_command_option = up_command->add_option(
-      "--worker-command", worker_command,
-      "What a worker is, with a model and data of its own: 'python train.py' (docs/python.md)");
+  const CLI::Option* worker_command_option =
+      up_command->add_option("--worker-command", worker_command,
+                             "What a worker is, with a model and data of its own: 'python "
+                             "train.py' (docs/how-to/python.md)");
   up_command
       ->add_option("--start-from", up.start_from,
                    "Begin with the weights of a safetensors file or a folder of transformers")

@@ -77,7 +77,7 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
   };
   add("status", "Show what a coordinator knows.", [options] {
     return RunStatusCommand(options->target, options->json);
-  })->add_flag("--json", options->json, "For programs (docs/running.md has the fields)");
+  })->add_flag("--json", options->json, "For programs (docs/reference/commands.md has the fields)");
   add("top", "Watch a run, wherever its coordinator is.", [options] {
     return RunTop(options->target, options->plain);
   })->add_flag("--plain", options->plain, "A line a round, also in a terminal");

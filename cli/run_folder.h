@@ -19,8 +19,8 @@ namespace longwave {
 //                       them to Hugging Face's transformers
 //   summary.json        the results
 //   coordinator-address  where the coordinator listens, while the run runs
-//   prometheus-targets.json  each process's address for metrics (docs/running.md)
-//   security/<process>/ the process's credentials, in a secured run (docs/security.md)
+//   prometheus-targets.json  each process's address for metrics (docs/reference/run-folder.md)
+//   security/<process>/ the process's credentials, in a secured run (docs/reference/security.md)
 //   logs/<process>.log  standard error of each process
 //   state/<process>/    the process's state for a restart (unless up --no-state)
 //   data-hash           of the data that were trained on, by which other ones are noticed

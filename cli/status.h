@@ -16,8 +16,8 @@ int RunStatusCommand(const Target& target, bool json);
 // does not answer.
 int RunTop(const Target& target, bool plain);
 
-// JSON for programs; docs/running.md documents the fields. `status` has the record of the last
-// round.
+// JSON for programs; docs/reference/commands.md documents the fields. `status` has the record of
+// the last round.
 std::string FormatStatusJson(const RunConfig& config, const RunStatus& status);
 
 }  // namespace longwave

@@ -12,7 +12,7 @@ namespace longwave {
 // A worker that is a command of the user's ("python train.py"). It reads its settings from its
 // environment, since its arguments are its own.
 
-// The variables with longwave-worker's arguments. docs/python.md lists them for people, and
+// The variables with longwave-worker's arguments. docs/how-to/python.md lists them for people, and
 // python/longwave reads them.
 inline constexpr char kCoordinatorVariable[] = "LONGWAVE_COORDINATOR";  // host:port
 inline constexpr char kNameVariable[] = "LONGWAVE_NAME";

@@ -63,7 +63,7 @@ class DctPlan {
 };
 
 // Whether the inverse of a tile with `sent` coefficients in the payload is by sums, which cost less
-// than the rows' stages up to the bound (docs/decisions/0007).
+// than the rows' stages up to the bound (docs/reasons/0007).
 inline constexpr uint32_t kDctSumsSentMax = 384;
 constexpr bool DctInverseBySums(uint32_t rows, uint32_t cols, uint32_t sent) {
   return rows == 64 && cols == 64 && sent <= kDctSumsSentMax;

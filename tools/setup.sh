@@ -31,7 +31,7 @@ packages=(
   rclone  # for the test of the chart's object store
   buildah busybox-static  # for the images and their test
   iproute2  # network namespaces, for benchmarks over shaped links
-  iptables psmisc  # a firewall and fuser, for the tests of docs/walks
+  iptables psmisc  # a firewall and fuser, for the tests of docs/tutorials
 )
 case " $* " in *' --kube '*) packages+=(containerd runc etcd-server containernetworking-plugins conntrack ethtool socat) ;; esac
 

@@ -43,7 +43,8 @@ std::string BindingSettings(const RunConfig& config);
 // The subset of BindingSettings in which a worker may have less than the run.
 std::vector<std::string> SettingsAtMost();
 
-// The table of keys as Markdown: name, default, range, meaning. docs/configuration.md is this text.
+// The table of keys as Markdown: name, default, range, meaning. docs/reference/configuration.md is
+// this text.
 std::string ConfigReference();
 
 // Names of the presets that are compiled in.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/enum_name.h"
+#include "common/base/wrapped.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 
@@ -15,26 +16,28 @@ namespace {
 
 constexpr std::string_view kReferenceHead = R"(# Configuration
 
-Written by `build/bin/longwave-config-reference` from the table in `common/config/config_keys.cc`; a test
-holds the two together.
+For whoever writes a configuration: every key. `build/bin/longwave-config-reference` writes this page from the table in
+`common/config/config_keys.cc`; a test holds the two together.
 
-One YAML file describes a run to every process of it. Sections nest (`sync: {up: {k: 64}}`) or are
-written with dots (`sync.up.k: 64`). A value comes from the last of these that gives one:
+One YAML file describes a run to every process of it. Sections nest (`sync: {up: {k: 64}}`) or are written with dots
+(`sync.up.k: 64`). A value comes from the last of these that gives one:
 
 1. the defaults below,
 2. the preset that `run.preset` names (`longwave`, if nothing does), and the sizes that `model.size` names,
 3. the file,
 4. `--set key=value` on the command line, in order; `--set preset=NAME` chooses the preset.
 
-Unknown keys, values out of range and combinations that make no sense are refused with file and line.
-Lists, aliases and tags have no place in a configuration. `runs/<name>/` keeps the resolved one.
-[README.md](../README.md#one-pipeline-many-methods) has the presets, and
-`longwave config print --set preset=NAME` prints all keys of one.
+The programs refuse unknown keys, values out of range and combinations that make no sense, with file and line. Lists,
+aliases and tags have no place in a configuration. `runs/<name>/` keeps the resolved one. [Methods](methods.md) has the
+presets, and `longwave config print --set preset=NAME` prints all keys of one.
 
-The column *binds* says in whom a value has to be the same. `yes`: in all processes of a run, as it decides what the
-run computes; the coordinator refuses one that differs, with the key and both values. `at most`: the coordinator and
-the shards have the same, and a worker that or less. `not with topk`: as `yes` with another `sync.up.selection`. Empty:
-each process may have its own, and come back with another.
+Each key has its default, and in brackets its values. The last word there says which processes need the same value:
+
+- *all*: all processes of a run, as the key decides what the run computes. The coordinator refuses a process that
+  differs, with the key and both values.
+- *at most*: the coordinator and the shards have the same value, and a worker has the same or a smaller one.
+- *all without topk*: as *all*, unless `sync.up.selection` is `topk`.
+- no word: each process may have its own value, and may come back with another.
 )";
 
 std::string Quoted(const std::string& text) {
@@ -45,8 +48,11 @@ std::string Written(const ConfigKey& key, const std::string& value) {
   return key.is_text ? Quoted(value) : value;
 }
 
-// A cell of a Markdown table.
-std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+// The values of a key, without the words that a page of keys repeats on each line.
+std::string ShortValues(const std::string& documented) {
+  return absl::StrReplaceAll(
+      documented, {{"a whole number from ", "whole, "}, {"a number from ", ""}, {"one of ", ""}});
+}
 
 std::string SectionOf(const ConfigKey& key) { return key.name.substr(0, key.name.find('.')); }
 
@@ -56,14 +62,14 @@ std::string SectionTitle(const std::string& section) {
   if (section == "data") return "`data`: what it is trained on";
   if (section == "train") return "`train`: the inner optimizer of each worker";
   if (section == "sync") return "`sync`: the pipeline between workers and shards";
-  if (section == "metrics") return "`metrics`: what processes tell of themselves";
-  if (section == "security") return "`security`: who may take part, and how that is known";
+  if (section == "metrics") return "`metrics`: what processes serve to Prometheus";
+  if (section == "security") return "`security`: who may take part";
   if (section == "cluster") return "`cluster`: processes and their network";
   return absl::StrCat("`", section, "`");
 }
 
-std::string_view BindingCell(Binding binding) {
-  return EnumName(binding, {"", "yes", "not with topk", "at most"});
+std::string_view BindingWords(Binding binding) {
+  return EnumName(binding, {"", "; *all*", "; *all without topk*", "; *at most*"});
 }
 
 }  // namespace
@@ -120,12 +126,12 @@ std::string ConfigReference() {
   for (const ConfigKey& key : ConfigKeys()) {
     if (SectionOf(key) != section) {
       section = SectionOf(key);
-      absl::StrAppend(&text, "\n## ", SectionTitle(section),
-                      "\n\n| key | default | values | binds | meaning |\n|---|---|---|---|---|\n");
+      absl::StrAppend(&text, "\n## ", SectionTitle(section), "\n\n");
     }
-    absl::StrAppend(&text, "| `", key.name, "` | `", Written(key, key.default_value), "` | ",
-                    Cell(key.documented), " | ", std::string(BindingCell(key.binding)), " | ",
-                    Cell(key.meaning), " |\n");
+    const std::string item = absl::StrCat(
+        "- `", key.name, "`: `", Written(key, key.default_value), "` (",
+        ShortValues(key.documented), std::string(BindingWords(key.binding)), "). ", key.meaning);
+    absl::StrAppend(&text, Wrapped(item, "  "), "\n");
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// Prints the reference of all keys: longwave-config-reference > docs/configuration.md
+// Prints the reference of all keys: longwave-config-reference > docs/reference/configuration.md
 #include <cstdio>
 
 #include "common/config/config.h"

@@ -10,7 +10,8 @@ struct Removed {
 };
 
 constexpr std::string_view kPythonTrainsIt =
-    "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md";
+    "the C++ worker trains GPTs only; train this model with the Python package, "
+    "docs/how-to/python.md";
 
 constexpr Removed kRemoved[] = {
     {"model.kind", "resnet", kPythonTrainsIt},
@@ -25,10 +26,11 @@ constexpr Removed kRemoved[] = {
     {"data.crop", "", kPythonTrainsIt},
     {"data.flip", "", kPythonTrainsIt},
     {"train.ranks", "",
-     "run a Python loop under torchrun, docs/python.md#several-gpus-in-one-machine, or one "
+     "run a Python loop under torchrun, docs/how-to/python.md#several-gpus-in-one-machine, or one "
      "longwave-worker a GPU"},
     {"train.collectives", "",
-     "under torchrun the process group has its own, docs/python.md#several-gpus-in-one-machine"},
+     "under torchrun the process group has its own, "
+     "docs/how-to/python.md#several-gpus-in-one-machine"},
 };
 
 }  // namespace

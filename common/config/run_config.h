@@ -120,7 +120,7 @@ struct ClusterSection {
   bool operator==(const ClusterSection&) const = default;
 };
 
-// Admission and credentials (docs/security.md).
+// Admission and credentials (docs/reference/security.md).
 struct SecuritySection {
   std::string mode;       // "auto", "on", "off"
   std::string folder;     // a process's credentials; empty: <its state folder>/security

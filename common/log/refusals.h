@@ -17,7 +17,7 @@
 
 namespace longwave {
 
-// Why a process rejected a peer. docs/security.md explains each reason.
+// Why a process rejected a peer. docs/reference/security.md explains each reason.
 enum class Refusal : uint8_t {
   kNoCertificate,   // a call without the certificate that it needs
   kOtherAuthority,  // a certificate of another authority

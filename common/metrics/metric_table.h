@@ -20,8 +20,8 @@ struct MetricLabel {
   std::vector<std::string_view> values;
 };
 
-// The one description of a series, for the process that exports it, docs/metrics.md, dashboards and
-// alerts.
+// The one description of a series, for the process that exports it, docs/reference/metrics.md,
+// dashboards and alerts.
 struct MetricRow {
   MetricPart part = MetricPart::kEvery;
   MetricType type = MetricType::kGauge;
@@ -47,7 +47,7 @@ inline constexpr double kSpreadShares[] = {0, 0.1, 0.5, 0.9, 0.99, 1};
 std::string_view Name(MetricType type);  // "counter", "gauge", "histogram"
 std::string_view Name(MetricPart part);  // "every", "coordinator", "shard", "worker"
 
-// The text of docs/metrics.md.
+// The text of docs/reference/metrics.md.
 std::string MetricsReference();
 
 }  // namespace longwave

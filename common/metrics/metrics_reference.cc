@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/enum_name.h"
+#include "common/base/wrapped.h"
+#include "common/metrics/metric_rows.h"
 #include "common/metrics/metric_table.h"
 
 namespace longwave {
@@ -14,27 +15,34 @@ namespace {
 
 constexpr std::string_view kHead = R"(# Metrics
 
-Written by `build/bin/longwave-metrics-reference` from the table in `common/metrics/metric_table.cc`; a
-test holds the two together.
+For whoever watches a run: every series that a process serves for Prometheus. [Scraping a
+run](../how-to/dashboards.md#scraping-a-run) says how to get them, and the dashboards there say what they mean together.
+`build/bin/longwave-metrics-reference` writes this page from the table in `common/metrics/metric_table.cc`; a test holds
+the two together.
 
-Every process serves its series for Prometheus at `http://HOST:PORT/metrics`, and `/healthz` with
-status 200 for as long as it runs. HOST:PORT is what `--metrics` says, or else `metrics.listen`; the
-process names it in its log. [Running](running.md#metrics) says how to scrape a run.
+All series of a page carry the label `run`: the run's name, which is its folder's under `longwave up`, or its
+hexadecimal name where it has no other. Those of a worker also carry `worker` (its name), those of a shard `shard` (its
+index). No series of the coordinator names a worker, so its page is as large with 10,000 workers as with four. The label
+`stat` shows how a figure is spread over the workers: `min`, `p10`, `p50`, `p90`, `p99`, `max`.
 
-All series of a page carry the label `run` (the run's name, its folder's under `longwave up`, or its
-hexadecimal name where it has no other), a worker's also `worker` (its name) and a shard's `shard` (its
-index). No series of the coordinator names a worker: its page is as large with 10,000 workers as with
-four. What each worker reports stands there as its spread over the workers, in the label `stat`: `min`,
-`p10`, `p50`, `p90`, `p99`, `max`.
-
-Counters begin at 0 with their process, except where it says otherwise: those come back with its state.
-None falls while its process lives: what a worker has done stays in the coordinator's sums when it is
-killed, and what its next process reads from its folder does not count twice.
-A gauge that has no value yet is not on the page.
+A counter begins at 0 with its process, unless it counts "since the run began": then it comes back with the process's
+state. No counter falls while its process lives. The coordinator's sums keep what a killed worker has done, and do not
+count twice what the worker's next process reads from its folder. A gauge that has no value yet is not on the page.
 )";
 
-// A cell of a Markdown table.
-std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+// The name of a histogram's buckets, after its type.
+std::string_view BucketsOf(const MetricRow& row) {
+  if (row.buckets.empty()) return "";
+  return row.buckets == ShortSeconds() ? ", short" : ", long";
+}
+
+std::string BucketSets() {
+  const std::string short_ones = absl::StrJoin(ShortSeconds(), ", ");
+  const std::string long_ones = absl::StrJoin(LongSeconds(), ", ");
+  return Wrapped(absl::StrCat("The buckets of a histogram are *short* (", short_ones,
+                              ") or *long* (", long_ones, ")."),
+                 "");
+}
 
 std::string Listed(const std::vector<std::string_view>& words) {
   return absl::StrJoin(words, ", ",
@@ -55,9 +63,6 @@ std::string LabelNames(const MetricRow& row) {
 
 std::string Help(const MetricRow& row) {
   std::string help(row.help);
-  if (!row.buckets.empty()) {
-    absl::StrAppend(&help, " Buckets: ", absl::StrJoin(row.buckets, ", "), ".");
-  }
   if (!row.only.empty()) absl::StrAppend(&help, " Only ", std::string(row.only), ".");
   return help;
 }
@@ -69,15 +74,17 @@ std::string_view Title(MetricPart part) {
 }  // namespace
 
 std::string MetricsReference() {
-  std::string page(kHead);
+  std::string page = absl::StrCat(std::string(kHead), "\n", BucketSets(), "\n");
   for (const MetricPart part :
        {MetricPart::kCoordinator, MetricPart::kShard, MetricPart::kWorker, MetricPart::kEvery}) {
-    absl::StrAppend(&page, "\n## ", std::string(Title(part)),
-                    "\n\n| series | type | labels | what it is |\n|---|---|---|---|\n");
+    absl::StrAppend(&page, "\n## ", std::string(Title(part)), "\n\n");
     for (const MetricRow& row : MetricTable()) {
       if (row.part != part) continue;
-      absl::StrAppend(&page, "| `", std::string(row.name), "` | ", std::string(Name(row.type)),
-                      " | ", Cell(LabelNames(row)), " | ", Cell(Help(row)), " |\n");
+      const std::string labels = LabelNames(row);
+      const std::string item = absl::StrCat(
+          "- `", std::string(row.name), "` (", std::string(Name(row.type)),
+          std::string(BucketsOf(row)), labels.empty() ? "" : "; ", labels, "). ", Help(row));
+      absl::StrAppend(&page, Wrapped(item, "  "), "\n");
     }
   }
   return page;

@@ -1,4 +1,4 @@
-// Prints the reference of all metrics: longwave-metrics-reference > docs/metrics.md
+// Prints the reference of all metrics: longwave-metrics-reference > docs/reference/metrics.md
 #include <cstdio>
 
 #include "common/metrics/metric_table.h"

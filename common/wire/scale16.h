@@ -11,7 +11,7 @@ namespace longwave {
 // A tile's scale: a non-negative float of 8 exponent and 8 fraction bits, that is bits 30 … 15 of
 // the IEEE-754 single. Two bytes as fp16, but with the range of fp32: a gradient times a learning
 // rate underflows in fp16. The residual absorbs the larger rounding error.
-// docs/decisions/0002-scale.md.
+// docs/reasons/0002-scale.md.
 
 // Rounds to nearest, ties to even; saturates at the largest finite scale. Callers have rejected
 // negative values, NaN and infinity.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws docs/pictures/loss.svg, the validation loss of each preset against the bytes that it sends, by the table of
-docs/benchmarks.md.
+docs/reference/benchmarks.md.
 
     docs/pictures/draw_loss.py [--check]    --check: says whether the file is what would be drawn
 """
@@ -23,8 +23,8 @@ BESIDE = {"longwave_thin": (11, 2), "sparseloco": (11, 9), "ddp": (-10, -12)}
 
 def rows():
     """(preset, loss, megabytes up) of the first table."""
-    table = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").split("## The presets on one text")[1]
-    found = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| ([\d.]+) ± [\d.]+ \| ([\d.]+) \|", table, re.MULTILINE)
+    table = (ROOT / "docs/reference/benchmarks.md").read_text(encoding="utf-8").split("## The presets on one text")[1]
+    found = re.findall(r"^    (\w+) +\d+ +\d+ +([\d.]+) ± [\d.]+ +([\d.]+) ", table, re.MULTILINE)
     return [(name, float(loss), float(megabytes)) for name, loss, megabytes in found]
 
 
@@ -72,7 +72,7 @@ def main():
     drawn = draw()
     if sys.argv[1:] == ["--check"]:
         if PICTURE.read_text(encoding="utf-8") != drawn:
-            sys.exit(f"{PICTURE} is not what docs/benchmarks.md gives: run docs/pictures/draw_loss.py")
+            sys.exit(f"{PICTURE} is not what docs/reference/benchmarks.md gives: run docs/pictures/draw_loss.py")
         return
     PICTURE.write_text(drawn, encoding="utf-8")
 

@@ -54,7 +54,7 @@ class Sync(RunState):
     alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only, and
                 not under fully_shard
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
-    settings    of this worker alone, "key=value", with the keys of docs/configuration.md
+    settings    of this worker alone, "key=value", with the keys of docs/reference/configuration.md
     metrics     "host:port" of this worker's /metrics ["$LONGWAVE_METRICS", or the run's metrics.listen]
 
     Signal handlers, Ctrl-C's among them, run while a call waits. Without another handler SIGTERM ends training: `done`

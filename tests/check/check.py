@@ -8,7 +8,7 @@
     tests/check/check.py part NAME…                           parts by their names
     tests/check/check.py list                                 the parts, their minutes and what each depends on
 
-`all` and `part` write each part's figures into its row of docs/checked.md, with the commit. What a part has not seen is what
+`all` and `part` write each part's figures into its row of docs/reference/checked.md, with the commit. What a part has not seen is what
 differs from REV, or from the commit at which it last passed. The last line is `N passed, N failed, N skipped`, added up over
 all steps.
 """
@@ -27,7 +27,7 @@ import time
 from affected import ROOT, affected, changed, git, has, texts_of_tree
 from parts import ALL_ONLY, BY_CHANGE, EVERY_CHANGE, SKIPPED, Part
 
-CHECKED = ROOT / "docs/checked.md"
+CHECKED = ROOT / "docs/reference/checked.md"
 COLUMNS = ("part", "last passed at", "date", "passed", "skipped", "minutes")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 PARTS = EVERY_CHANGE + BY_CHANGE + ALL_ONLY
@@ -77,7 +77,7 @@ def run(part, begun, base=None):
 
 
 def checked():
-    """The rows of docs/checked.md, the cells of each by its part's name; the part's last pass is at cells[1]."""
+    """The rows of docs/reference/checked.md, the cells of each by its part's name; the part's last pass is at cells[1]."""
     text = CHECKED.read_text(encoding="utf-8") if CHECKED.exists() else ""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines())
     return {cells[0]: cells for cells in rows if len(cells) == len(COLUMNS) and COMMIT.fullmatch(cells[1])}
@@ -151,7 +151,7 @@ def finish(results, begun):
 def check_and_record(parts, minutes):
     clean = all(line.endswith(f" {CHECKED.relative_to(ROOT)}") for line in git("status", "--porcelain").splitlines())
     if not clean:
-        print("check: the working tree has changes: docs/checked.md, which names a commit, stays as it is")
+        print("check: the working tree has changes: docs/reference/checked.md, which names a commit, stays as it is")
     begun, commit, results = time.monotonic(), git("rev-parse", "HEAD").strip(), []
     for part in parts:
         if (time.monotonic() - begun) / 60 + part.minutes <= minutes:

@@ -51,7 +51,7 @@ class Affected(unittest.TestCase):
             self.assertIsNone(affected([name], TREE))
 
     def test_a_page_reaches_itself_alone(self):
-        self.assertEqual(affected(["docs/running.md"], TREE), {"docs/running.md"})
+        self.assertEqual(affected(["docs/how-to/replay.md"], TREE), {"docs/how-to/replay.md"})
 
     def test_of_this_tree_the_ground_reaches_all_floors_and_the_top_itself(self):
         texts = texts_of_tree()

@@ -1,4 +1,4 @@
-"""The rows of docs/checked.md, and the choice of the parts that a change needs."""
+"""The rows of docs/reference/checked.md, and the choice of the parts that a change needs."""
 
 import contextlib
 import io

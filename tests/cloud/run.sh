@@ -152,8 +152,8 @@ else
   check 'a task of several GPUs is refused' refuses_gpus 3
   check 'also where it names their kind' refuses_gpus a100:2
   check 'a task of one GPU joins' run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text SLURM_GPUS_PER_TASK=a100:1
-  # The command of docs/python.md for a loop of one's own.
-  sed -n "/^    srun bash/,/train.py'$/s/^    //p" docs/python.md >"$work/torchrun.sh"
+  # The command of docs/how-to/python.md for a loop of one's own.
+  sed -n "/^    srun bash/,/train.py'$/s/^    //p" docs/how-to/python.md >"$work/torchrun.sh"
   # shellcheck disable=SC2016
   stand_in "$work/bin/torchrun" 'echo "$LONGWAVE_NAME $LONGWAVE_STATE_DIR" >>"${0%/bin/*}/calls"'
   is_a_torchrun() {

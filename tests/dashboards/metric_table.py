@@ -1,4 +1,4 @@
-"""The table of series, read from docs/metrics.md (which a test of its own holds to the code), and what an
+"""The table of series, read from docs/reference/metrics.md (which a test of its own holds to the code), and what an
 expression of PromQL may say about them."""
 
 import pathlib
@@ -14,10 +14,9 @@ _PARTS = {"The coordinator": "coordinator", "A shard": "shard", "A worker": "wor
 
 
 class Series:
-    def __init__(self, part, kind, labels, text):
+    def __init__(self, part, kind, labels, buckets):
         self.part, self.kind, self.labels = part, kind, labels
-        self.buckets = re.search(r"Buckets: ([0-9., ]+[0-9])", text)
-        self.buckets = [float(bound) for bound in self.buckets.group(1).split(",")] if self.buckets else []
+        self.buckets = buckets
         if kind == "histogram":
             self.labels = {**labels, "le": []}
 
@@ -30,22 +29,26 @@ def read():
     """Every series by name; a histogram also under the names that its parts have."""
     # Prometheus's own labels for the results of rules.
     PAGE_LABELS["prometheus"] = PAGE_LABELS["every"]
-    alerts = Series("prometheus", "gauge", {"alertname": [], "alertstate": ["pending", "firing"], "severity": []}, "")
+    alerts = Series("prometheus", "gauge", {"alertname": [], "alertstate": ["pending", "firing"], "severity": []}, [])
     table, part = {"ALERTS": alerts}, None
-    for line in (ROOT / "docs/metrics.md").read_text(encoding="utf-8").splitlines():
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    # By the names of the sets, and for a series without a name.
+    buckets = {name: [float(bound) for bound in bounds.split(",")] for name, bounds in re.findall(r"\*(\w+)\* \(([\d., \n]+)\)", page)}
+    buckets[None] = []
+    for line in page.replace("\n  ", " ").splitlines():
         if line.startswith("## "):
             part = _PARTS[line[3:]]
-        row = re.match(r"\| `(\w+)` \| (\w+) \| (.*?) \| (.*) \|$", line)
+        row = re.match(r"- `(\w+)` \((\w+)(?:, (\w+))?(?:; (.*?))?\)\. ", line)
         if not row:
             continue
-        name, kind, labels, text = row.groups()
+        name, kind, set_of_buckets, labels = row.groups()
         values = {}
-        for label in filter(None, labels.split("; ")):
+        for label in filter(None, (labels or "").split("; ")):
             label_name, _, rest = label.partition(":")
             values[label_name.strip("`")] = [value.strip() for value in rest.split(",") if value.strip()]
         if "stat" in values:
             values["stat"] = ["min", "p10", "p50", "p90", "p99", "max"]
-        series = Series(part, kind, values, text)
+        series = Series(part, kind, values, buckets[set_of_buckets])
         for name_of_part in [name] if kind != "histogram" else [f"{name}_bucket", f"{name}_sum",
                                                                 f"{name}_count"]:
             table[name_of_part] = series

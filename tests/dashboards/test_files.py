@@ -190,7 +190,7 @@ class Dashboards(unittest.TestCase):
                              {"Joins", "Departures", "Crashes", "Snapshots"})
 
     def test_each_has_its_page_in_the_documentation(self):
-        text = (metric_table.ROOT / "docs/dashboards.md").read_text(encoding="utf-8")
+        text = (metric_table.ROOT / "docs/how-to/dashboards.md").read_text(encoding="utf-8")
         for name, board in self.boards.items():
             self.assertIn(f"helm/longwave-monitoring/dashboards/{name}.json", text)
             self.assertIn(board["title"].removeprefix("Longwave / "), text)

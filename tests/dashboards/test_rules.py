@@ -12,9 +12,9 @@ import unittest
 import metric_table
 
 RULES = metric_table.ROOT / "helm/longwave-monitoring/rules"
-RUNBOOKS = metric_table.ROOT / "docs/runbooks"
+RUNBOOKS = metric_table.ROOT / "docs/how-to/runbooks"
 # Where alerts say that the runbooks are: absolute, as a notification is read far from this tree.
-HOME = "https://longwave.example/docs/runbooks"
+HOME = "https://longwave.example/docs/how-to/runbooks"
 TESTS = metric_table.ROOT / "tests/dashboards/rules_test.yaml"
 
 try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A CPU worker and a GPU worker in one run, under ddp (the optimizer takes the merged gradient) and
 # longwave (pseudo-gradients): the coordinator must find their replicas equal in every round.
-# Needs a build with CUDA and a LibTorch with CUDA (docs/running.md, "On machines with GPUs"). Exit status
+# Needs a build with CUDA and a LibTorch with CUDA (docs/how-to/gpus.md). Exit status
 # 0 only if both runs came to that.
 #
 # It has not run on a GPU yet: on the machine that it was written on it was tried with the CPU in the
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$(cd "${1:-build/release-torch}/bin" 2>/dev/null && pwd) || {
-  echo "gpu worker: no ${1:-build/release-torch}/bin: wanted a build (docs/running.md)" >&2
+  echo "gpu worker: no ${1:-build/release-torch}/bin: wanted a build (docs/how-to/gpus.md)" >&2
   exit 1
 }
 

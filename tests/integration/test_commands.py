@@ -40,9 +40,8 @@ class Commands(IntegrationTest):
     def test_status_tells_programs_what_the_documentation_says(self):
         _, address = self.start_long()
         status = json.loads(longwave("status", address, "--json").stdout)
-        documented = re.search(r"### For programs\n(.*?)\n##", (ROOT / "docs/running.md").read_text(encoding="utf-8"),
-                               re.DOTALL)[1]
-        fields = re.findall(r"^\| `(\w+(?:\[\]\.\w+)?)`", documented, re.MULTILINE)
+        documented = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8").split("## For programs\n")[1]
+        fields = re.findall(r"^- `(\w+(?:\[\]\.\w+)?)`:", documented, re.MULTILINE)
         listed = set(status) | {f"{part}[].{key}" for part in ("workers", "shards") for key in status[part][0]}
         self.assertEqual(sorted(fields), sorted(listed))
         self.assertEqual(status["phase"], "training")

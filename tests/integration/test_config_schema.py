@@ -46,8 +46,8 @@ class ConfigSchema(unittest.TestCase):
                 self.assertEqual(self.errors(longwave("config", "print", file).stdout), [])
 
     def test_it_has_the_keys_of_the_table_with_their_defaults(self):
-        reference = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-        documented = set(re.findall(r"^\| `([a-z_0-9.]+\.[a-z_0-9.]+)` \|", reference, re.MULTILINE))
+        reference = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
+        documented = set(re.findall(r"^- `([a-z_0-9.]+\.[a-z_0-9.]+)`: `", reference, re.MULTILINE))
         keys = {name for name, schema in self.schema["definitions"].items() if "default" in schema}
         self.assertEqual(keys, documented)
         for name in keys:

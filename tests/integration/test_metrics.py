@@ -18,7 +18,7 @@ from harness import DEADLINE_S, IntegrationTest
 
 ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2, "run__validate_every": 2,
            "cluster__state_rounds": 2, "cluster__snapshot_rounds": 4}
-REFERENCE = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
+REFERENCE = pathlib.Path(__file__).parents[2] / "docs/reference/metrics.md"
 SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 # Series that need a GPU.
@@ -31,9 +31,8 @@ def table():
     for line in REFERENCE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             part = line.split()[-1].replace("process", "every")
-        elif line.startswith("| `"):
-            name, kind = [cell.strip(" `") for cell in line.split("|")[1:3]]
-            rows.setdefault(part, {})[name] = kind
+        elif row := re.match(r"- `(\w+)` \((\w+)", line):
+            rows.setdefault(part, {})[row[1]] = row[2]
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The walks of docs/walks, command by command. What they are tried with: programs that are built already, a small model, and
+"""The walks of docs/tutorials, command by command. What they are tried with: programs that are built already, a small model, and
 for several machines networks of their own, in which nobody can call the workers."""
 
 import os
@@ -13,7 +13,7 @@ from harness import BIN, DEADLINE_S, Child, IntegrationTest
 from pages import blocks
 
 ROOT = pathlib.Path(__file__).parents[2]
-WALKS = ROOT / "docs/walks"
+WALKS = ROOT / "docs/tutorials"
 SMALL = ("--set model.d_model=32 --set model.layers=1 --set model.heads=2 --set model.context=32 --set train.batch=4 "
          "--set train.warmup_steps=4 --set run.validation_batches=2 --set train.device=cpu --set sync.inner_steps=10")
 

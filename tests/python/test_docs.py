@@ -1,4 +1,4 @@
-"""The commands of docs/python.md, as they stand there. What they are tried with: an environment that has its packages already,
+"""The commands of docs/how-to/python.md, as they stand there. What they are tried with: an environment that has its packages already,
 shorter runs, and for two machines a network of one's own."""
 
 import os
@@ -13,8 +13,9 @@ from harness import Child
 from pages import blocks
 from workers import ROOT, WorkersTest
 
-DOCS = ROOT / "docs/python.md"
-FROM_DDP = ROOT / "docs/walks/from-ddp.md"
+DOCS = ROOT / "docs/how-to/python.md"
+FROM_DDP = ROOT / "docs/tutorials/from-ddp.md"
+TWO_BOXES = ROOT / "docs/tutorials/two-boxes.md"
 STEPS = "30"  # replaces the text's number: one round
 
 
@@ -66,7 +67,7 @@ class Docs(WorkersTest):
         self.assertIn("as the run's summary has it", self.shell(audit))
 
     def test_a_loss_is_noted_before_the_step_that_it_belongs_to(self):
-        programs = [DOCS, ROOT / "docs/notebooks.md", ROOT / "python/longwave/__init__.py",
+        programs = [DOCS, ROOT / "docs/how-to/notebooks.md", ROOT / "python/longwave/__init__.py",
                     *(ROOT / "python/examples").glob("[gin]*.py")]
         self.assertEqual(len(programs), 6)
         for program in programs:
@@ -93,7 +94,8 @@ class Docs(WorkersTest):
     def test_two_machines(self):
         network = self.own_network("10.0.0.5")
         machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
-        config, coordinate, serve, token, train = blocks(DOCS, "Two machines")
+        config, train = blocks(DOCS, "Two machines")
+        coordinate, serve, token = (block.replace("build/bin/", "env/bin/") for block in blocks(TWO_BOXES)[1:4])
         self.shell(self.shorter(config, "steps: 600, start: member}", f"steps: {STEPS}, start: member}}\ntrain: {{warmup_steps: 1}}"))
         (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
         self.spawn(network, coordinate).await_line("ready ")

@@ -1,6 +1,7 @@
-"""The rules for every source, as a test: lengths, guards, floors of includes, words, names of tests."""
+"""The rules for every source, as a test: lengths, guards, floors of includes, words, links, names of tests."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -14,6 +15,8 @@ CODE = (".h", ".cc", ".cu", ".cuh")
 SCRIPTS = (".proto", ".py", ".sh", ".yaml", ".yml", ".tpl", ".cmake", ".toml", ".service", ".sbatch", ".server", ".worker",
            ".python", "CMakeLists.txt", "Makefile", ".ci/run")
 
+DOCS_WORDS_MAX, DOCS_COLUMNS_MAX, README_LINES_MAX = 45_000, 130, 210
+
 # Limits of files' lengths. Longer files may not grow, and leave the list once they fit.
 PRODUCT_LINES_MAX, TEST_LINES_MAX = 400, 650
 LONGER = {
@@ -24,6 +27,8 @@ LONGER = {
 
 # A comment begins with a noun that names the actor, or with a verb, and with none of these words.
 NO_FIRST_WORDS = "What|Who|Whom|Whose|That|Those|This|These|It|Its|They|He|One"
+# The same of a paragraph or an item of a page, where "one" counts and "this" shows what is meant.
+NO_FIRST_WORDS_OF_PAGES = "What|Who|Whom|Whose|It|Its|They|He"
 
 # Words that the project does not use, and why.
 WORDS = {
@@ -57,6 +62,26 @@ def folder_of(name, known):
     while parts and "/".join(parts) not in known:
         parts.pop()
     return "/".join(parts)
+
+
+def slug(heading):
+    """The anchor that GitHub gives a heading."""
+    heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+    return re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-")
+
+
+def prose(text):
+    """A page without its blocks of code."""
+    return re.sub(r"(?m)^(?:    .*|```[\s\S]*?^```)$", "", text)
+
+
+def links(name):
+    """The relative links of a page: the file's path in the tree, and the anchor."""
+    for target in re.findall(r"\]\s?\(([^)\s]+)\)", prose(text_of(name))):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            file = (ROOT / name).parent / path if path else ROOT / name
+            yield target, pathlib.Path(os.path.normpath(file)), anchor
 
 
 def first_words(text, mark):
@@ -120,6 +145,50 @@ class Tidy(unittest.TestCase):
             is_code = name.endswith((*CODE, ".proto"))
             with self.subTest(name):
                 self.assertEqual(first_words(text_of(name), "//" if is_code else "#"), [])
+
+    def test_pages_begin_with_their_subject(self):
+        for name in tracked("*.md"):
+            if name == "CHANGELOG.md":
+                continue
+            begins = re.findall(rf"(?m)(?:(?<=\n\n)|^ *(?:- |\d+\. ))({NO_FIRST_WORDS_OF_PAGES})\b(.*)$", prose(text_of(name)))
+            with self.subTest(name):
+                self.assertEqual(begins, [])
+
+    def test_links_lead_somewhere(self):
+        for name in tracked("*.md"):
+            for target, file, anchor in links(name):
+                with self.subTest(f"{name}: {target}"):
+                    self.assertTrue(file.exists())
+                    if anchor and file.suffix == ".md":
+                        headings = re.findall(r"(?m)^#+ (.*)$", prose(file.read_text(encoding="utf-8")))
+                        self.assertIn(anchor, map(slug, headings))
+
+    def test_sources_name_pages_that_there_are(self):
+        for name in tracked():
+            if name.startswith(("tests/tidy/", "tests/check/")) or name == "CHANGELOG.md":
+                continue
+            text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
+            for path in re.findall(r"(?<![\w/.-])docs/[\w/.-]+\.md\b", text):
+                with self.subTest(f"{name}: {path}"):
+                    self.assertTrue((ROOT / path).is_file())
+
+    def test_the_index_has_every_page(self):
+        listed = {file for page in ("docs/README.md", "docs/how-to/runbooks/README.md") for _, file, _ in links(page)}
+        self.assertLessEqual({ROOT / name for name in tracked("docs/*.md")} - {ROOT / "docs/README.md"}, listed)
+
+    def test_a_page_begins_with_whom_it_is_for(self):
+        for name in tracked("docs/*.md"):
+            if re.match(r"docs/(how-to/runbooks/[^R]|reasons/\d)", name):  # The pages of one alert or of one decision.
+                continue
+            with self.subTest(name):
+                self.assertRegex(text_of(name).split("\n\n")[1], r"^For [a-z]")
+
+    def test_docs_are_short(self):
+        self.assertLessEqual(sum(len(text_of(name).split()) for name in tracked("docs/*.md")), DOCS_WORDS_MAX)
+        self.assertLessEqual(text_of("README.md").count("\n"), README_LINES_MAX)
+        for name in tracked("docs/*.md"):
+            with self.subTest(name):
+                self.assertEqual([line for line in text_of(name).splitlines() if len(line) > DOCS_COLUMNS_MAX], [])
 
     def test_integration_tests_are_registered(self):
         lists = text_of("tests/integration/CMakeLists.txt")

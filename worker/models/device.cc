@@ -76,9 +76,9 @@ absl::StatusOr<Device> OpenDevice(const std::string& asked) {
     cpu.why_not_cuda = why;
     return cpu;
   }
-  return Unavailable(
-      "train.device is ", asked, ", got no GPU to compute on: ", why,
-      "; wanted a machine and a build with CUDA (docs/running.md), or train.device auto or cpu");
+  return Unavailable("train.device is ", asked, ", got no GPU to compute on: ", why,
+                     "; wanted a machine and a build with CUDA (docs/how-to/gpus.md), or "
+                     "train.device auto or cpu");
 }
 
 }  // namespace longwave

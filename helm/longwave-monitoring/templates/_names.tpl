@@ -41,5 +41,5 @@ annotations:
 
 {{/* A text of the chart's folders, with the runbooks' address from the values: dict root, text. */}}
 {{- define "monitoring.withRunbooks" -}}
-{{- .text | replace "https://longwave.example/docs/runbooks/" (printf "%s/" .root.Values.runbookUrl) -}}
+{{- .text | replace "https://longwave.example/docs/how-to/runbooks/" (printf "%s/" .root.Values.runbookUrl) -}}
 {{- end -}}

@@ -14,7 +14,7 @@
 //
 // `seconds` is the best repetition after a warm-up. Between repetitions of an operation run the
 // copy and the passes that it is held against. Exit status: 1 if a result is wrong or a call fails,
-// 2 for a wrong command line. docs/benchmarks.md, section Kernels, explains the columns.
+// 2 for a wrong command line. tests/bench/README.md, explains the columns.
 
 #include <algorithm>
 #include <cstdio>

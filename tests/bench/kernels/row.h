@@ -10,7 +10,7 @@
 
 namespace longwave::bench {
 
-// A line of kernels.csv. docs/benchmarks.md, section Kernels, explains the columns.
+// A line of kernels.csv. tests/bench/README.md, explains the columns.
 struct Row {
   std::string bench;    // copy, pass, read_write, encode…, decode_update…
   std::string backend;  // reference, cpu, cpu-generic, cpu-avx2, cuda, pytorch

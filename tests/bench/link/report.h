@@ -14,7 +14,7 @@ std::string DescribeBaseline(const LinkBaseline& baseline);
 // The bars.
 std::string DescribeEnd(const LinkFigures& figures);
 
-// docs/benchmarks.md, "Links", explains the fields.
+// tests/bench/README.md, explains the fields.
 std::string LinkJson(const LinkFigures& figures);
 
 }  // namespace longwave

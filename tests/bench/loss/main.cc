@@ -9,7 +9,7 @@
 // the last round, payload bytes a parameter, worker and round up and down, and the settings of
 // model, training and sync that differ from the preset's. --energy adds the shares of the signal's
 // momentum and of a gradient that the 64 largest of a tile's values and DCT coefficients hold, by
-// tensor. docs/benchmarks.md, section Loss against bytes.
+// tensor. docs/reference/benchmarks.md, section Loss against bytes.
 
 #include <algorithm>
 #include <cstdio>

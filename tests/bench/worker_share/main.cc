@@ -7,7 +7,7 @@
 // decode_update. The share is of inner steps and kernels together; waiting for the network would
 // only lower it. Unless --set says otherwise: preset longwave with AdamW, whose step
 // is the shorter one, H 30 and the kernels' bar of k 64 up and 256 down, a GPT of 10 M parameters,
-// batches of 8 × 128 tokens, two rounds. docs/benchmarks.md, section Kernels.
+// batches of 8 × 128 tokens, two rounds. docs/reference/benchmarks.md, section Kernels.
 
 #include <cstdio>
 #include <memory>

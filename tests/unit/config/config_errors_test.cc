@@ -92,16 +92,16 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
     Case{"ChoiceOfTwo", "model: {kind: rnn}", {}, "configs/x.yaml:1: model.kind: got rnn, wanted one of gpt, external"},
     Case{"RemovedChoice", "model:\n  kind: resnet\n", {},
          "configs/x.yaml:2: model.kind: got resnet, wanted one of gpt, external: "
-         "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
+         "the C++ worker trains GPTs only; train this model with the Python package, docs/how-to/python.md"},
     Case{"RemovedChoiceByOverride", "{}", {"data.kind=images"},
          "--set data.kind=images: data.kind: got images, wanted one of text, bytes, tokens: "
-         "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
+         "the C++ worker trains GPTs only; train this model with the Python package, docs/how-to/python.md"},
     Case{"RemovedKey", "model:\n  kind: gpt\n  patch: 4\n", {},
          "configs/x.yaml:3: model.patch is no key any more: "
-         "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
+         "the C++ worker trains GPTs only; train this model with the Python package, docs/how-to/python.md"},
     Case{"RemovedKeyByOverride", "{}", {"model.file=x.pt"},
          "--set model.file=x.pt: model.file is no key any more: "
-         "the C++ worker trains GPTs only; train this model with the Python package, docs/python.md"},
+         "the C++ worker trains GPTs only; train this model with the Python package, docs/how-to/python.md"},
     Case{"Flag", "sync: {follow_schedule: yes}", {},
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},

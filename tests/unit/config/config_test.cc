@@ -67,16 +67,13 @@ TEST(Presets, AreTheFilesOfTheirFolder) {
   EXPECT_EQ(PresetNames(), names);
 }
 
-TEST(Presets, EachHasARowOfTheReadme) {
-  const std::string readme = ReadAll(LONGWAVE_SOURCE_DIR "/README.md");
-  const size_t head = readme.find("\n| preset | what it is | source |\n");
-  ASSERT_NE(head, std::string::npos);
-  const std::string table = readme.substr(head, readme.find("\n\n", head) - head);
-  std::vector<std::string> rows;
-  for (size_t at = table.find("\n| `"); at != std::string::npos; at = table.find("\n| `", at + 1)) {
-    rows.push_back(table.substr(at + 4, table.find('`', at + 4) - at - 4));
+TEST(Presets, EachHasALineOfTheMethods) {
+  const std::string page = ReadAll(LONGWAVE_SOURCE_DIR "/docs/reference/methods.md");
+  std::vector<std::string> names;
+  for (size_t at = page.find("\n- `"); at != std::string::npos; at = page.find("\n- `", at + 1)) {
+    names.push_back(page.substr(at + 4, page.find('`', at + 4) - at - 4));
   }
-  EXPECT_THAT(rows, testing::UnorderedElementsAreArray(PresetNames()));
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(PresetNames()));
 }
 
 TEST(Presets, AreCompiledInAsTheyStandInTheFiles) {
@@ -113,7 +110,7 @@ TEST(Presets, WriteNoCheckpointMoreOftenThanEveryTenSteps) {
   }
 }
 
-// A user of README.md's walk edits three values, and the rest is complete.
+// A user of the tutorial edits three values, and the rest is complete.
 TEST(TwoBoxes, IsComplete) {
   const fs::path file = fs::path(LONGWAVE_SOURCE_DIR) / "configs/two-boxes.yaml";
   const auto config = LoadConfig(file.string());
@@ -128,7 +125,7 @@ TEST(TwoBoxes, IsComplete) {
   for (const char* section : {"run:", "model:", "data:", "train:", "sync:", "cluster:"})
     EXPECT_THAT(ReadAll(file), testing::HasSubstr(section));
   // Every shard's port that the pages tell people to open is named.
-  for (const char* page : {"README.md", "docs/running.md"}) {
+  for (const char* page : {"docs/tutorials/two-boxes.md", "docs/how-to/several-machines.md"}) {
     const std::string text = ReadAll(fs::path(LONGWAVE_SOURCE_DIR) / page);
     for (size_t at = text.find("--role=shard "); at != std::string::npos;
          at = text.find("--role=shard ", at + 1)) {
@@ -339,8 +336,8 @@ TEST(LoadConfig, RefusesAFileOfMoreThanAMebibyte) {
 }
 
 TEST(ConfigReference, IsDocsConfiguration) {
-  EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/configuration.md"), ConfigReference())
-      << "run build/bin/longwave-config-reference > docs/configuration.md";
+  EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/reference/configuration.md"), ConfigReference())
+      << "run build/bin/longwave-config-reference > docs/reference/configuration.md";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ TEST(RemovedKeys, SayWhatToUseInstead) {
   for (const char* const key :
        {"model.file", "model.channels", "model.image_size", "model.classes", "model.patch",
         "data.crop", "data.flip", "train.ranks", "train.collectives"}) {
-    EXPECT_THAT(std::string(InsteadOfRemovedKey(key)), HasSubstr("docs/python.md")) << key;
+    EXPECT_THAT(std::string(InsteadOfRemovedKey(key)), HasSubstr("docs/how-to/python.md")) << key;
     EXPECT_EQ(FindConfigKey(key), nullptr) << key;
   }
 }
@@ -34,7 +34,7 @@ TEST(RemovedValues, SayWhatToUseInsteadAndAreRefused) {
                                    {"model.kind", "vit"},
                                    {"model.kind", "file"},
                                    {"data.kind", "images"}}) {
-    EXPECT_THAT(std::string(InsteadOfRemovedValue(key, value)), HasSubstr("docs/python.md"));
+    EXPECT_THAT(std::string(InsteadOfRemovedValue(key, value)), HasSubstr("docs/how-to/python.md"));
     RunConfig config = DefaultConfig();
     EXPECT_FALSE(FindConfigKey(key)->set(config, value)) << key << " " << value;
   }

@@ -120,8 +120,8 @@ TEST(MetricTable, HistogramsAreOfSecondsWithAscendingBuckets) {
 }
 
 TEST(MetricsReference, IsDocsMetrics) {
-  EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/metrics.md"), MetricsReference())
-      << "run build/bin/longwave-metrics-reference > docs/metrics.md";
+  EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/reference/metrics.md"), MetricsReference())
+      << "run build/bin/longwave-metrics-reference > docs/reference/metrics.md";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The table in docs/security.md of who may make which call, which
+// The table in docs/reference/security.md of who may make which call, which
 //   LONGWAVE_WRITE_DOCS=1 build/tests/rpc_test --gtest_filter='CallTable.*'
 // writes from the options in proto/longwave/v1.
 #include <cstdlib>
@@ -16,7 +16,7 @@
 namespace longwave {
 namespace {
 
-constexpr char kPage[] = LONGWAVE_SOURCE_DIR "/docs/security.md";
+constexpr char kPage[] = LONGWAVE_SOURCE_DIR "/docs/reference/security.md";
 constexpr char kHead[] = "| call | who may | its request, at most |\n";
 
 std::string TextOf(v1::Caller caller) {
