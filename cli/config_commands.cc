@@ -124,7 +124,7 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
     CLI::App* const command = config->add_subcommand(name, what);
     command->add_option("config", options->file,
                         "Configuration file, as in configs/; none: the defaults");
-    command->add_option("--set", options->overrides, "A setting, key=value; may be given again")
+    command->add_option("--set", options->overrides, "A setting, key=value; may be repeated")
         ->allow_extra_args(false);
     commands->emplace_back(command, std::move(run));
     return command;
@@ -135,7 +135,7 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
                           Check(options->file, options->overrides, options->elsewhere));
       })
       ->add_flag("--elsewhere", options->elsewhere,
-                 "The run's machines are others: its data are not looked at");
+                 "For a run on other machines: do not look for its data");
   add("print", "Print every key with its value: defaults, preset, file and --set.", [options] {
     return ExitStatus("longwave config print", Print(options->file, options->overrides));
   });
@@ -148,7 +148,7 @@ void AddConfigCommands(CLI::App* app, Commands* commands) {
   CLI::App* const data = app->add_subcommand("data", "Show what a run would read of a path.");
   data->add_option("path", options->path, "Data: a file, a folder or a pattern [data.path]");
   data->add_option("--config", options->file, "Configuration file of a run");
-  data->add_option("--set", options->overrides, "A setting, key=value; may be given again")
+  data->add_option("--set", options->overrides, "A setting, key=value; may be repeated")
       ->allow_extra_args(false);
   commands->emplace_back(data, [options] {
     return ExitStatus("longwave data", ShowData(options->path, options->file, options->overrides));

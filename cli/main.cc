@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   CLI::App* up_command = app.add_subcommand(
       "up", "Run a whole cluster on this machine: coordinator, shards and workers.");
   up_command->add_option("config", up.config_file, "Configuration file, as in configs/");
-  up_command->add_option("--set", up.overrides, "A setting, key=value; may be given again")
+  up_command->add_option("--set", up.overrides, "A setting, key=value; may be repeated")
       ->allow_extra_args(false);
   std::string data;
   const CLI::Option* data_option =
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   std::string worker_command;
   const CLI::Option* worker_command_option =
       up_command->add_option("--worker-command", worker_command,
-                             "What a worker is, with a model and data of its own: 'python "
+                             "Command of a worker with a model and data of its own: 'python "
                              "train.py' (docs/how-to/python.md)");
   up_command
       ->add_option("--start-from", up.start_from,
@@ -50,13 +50,13 @@ int main(int argc, char** argv) {
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
       ->capture_default_str()
       ->check(longwave::NotEmpty());
-  up_command->add_flag("--plain", up.plain, "A line a round, also in a terminal");
+  up_command->add_flag("--plain", up.plain, "Print a line for each round, also in a terminal");
   up_command->add_flag("--no-state", up.no_state,
-                       "Keep nothing on disk to go on from: a process that is killed ends the run");
+                       "Keep no state on the disk: a process that is killed ends the run");
   up_command
       ->add_option(
           "--resume", up.resume,
-          "Go on with a run that was parked or has failed: its folder, or its name in --runs-dir")
+          "Continue a run that was parked or has failed: its folder, or its name in --runs-dir")
       ->excludes("config", "--name", "--no-state", "--start-from")
       ->check(longwave::NotEmpty());
 
@@ -85,17 +85,19 @@ int main(int argc, char** argv) {
         ->check(longwave::NotEmpty());
   };
   add_run(generate_command, &generate.folder);
-  generate_command->add_option("--prompt", generate.prompt, "What it begins with [a line's end]");
+  generate_command->add_option("--prompt", generate.prompt,
+                               "Text to begin with [the end of a line]");
   generate_command->add_option("--length", generate.length, "Bytes or tokens to write")
       ->capture_default_str();
   generate_command->add_option("--tokenizer", generate.tokenizer,
-                               "tokenizer.json of a model of tokens [the one beside its data]");
+                               "tokenizer.json of a model of tokens [the file beside its data]");
   generate_command
       ->add_option("--temperature", generate.temperature,
                    "Below 1: likelier bytes more often; 0: the likeliest one each time")
       ->capture_default_str();
   generate_command
-      ->add_option("--top-k", generate.top_k, "Of how many likeliest bytes; 0: of all 256")
+      ->add_option("--top-k", generate.top_k,
+                   "How many of the likeliest bytes to draw from; 0: all 256")
       ->capture_default_str();
   generate_command->add_option("--seed", generate.seed, "One seed, one text")
       ->capture_default_str();
@@ -113,8 +115,7 @@ int main(int argc, char** argv) {
   replay_command->add_option("--initial", replay.initial,
                              "The weights before round 0, as safetensors, instead of having "
                              "longwave-worker make them");
-  replay_command->add_option("--weights", replay.weights,
-                             "Safetensors file that gets the model that was made again");
+  replay_command->add_option("--weights", replay.weights, "Safetensors file to write the model to");
   commands.emplace_back(replay_command, [&] {
     replay.run_folder = longwave::FindRunFolder(replay.run_folder, runs_dir);
     return longwave::ExitStatus("longwave replay: failed", longwave::Replay(replay));

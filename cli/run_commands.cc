@@ -26,9 +26,9 @@ absl::Status Stop(const Target& target) {
   }
   LONGWAVE_RETURN_IF_ERROR(client->StopRun("stopped by an operator"));
   PrintLine(stdout, "stopped",
-            run.phase == RunPhase::kTraining ? "; the worker that validates writes the weights of "
-                                               "now into its run folder"
-                                             : " before the run had begun");
+            run.phase == RunPhase::kTraining
+                ? "; the worker that validates writes the present weights into its run folder"
+                : " before the run had begun");
   return absl::OkStatus();
 }
 
@@ -61,8 +61,8 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     CLI::App* const command = app->add_subcommand(name, what);
     command
         ->add_option("address", options->target.address,
-                     "host:port of the coordinator; of a run of `up` here also its folder, or its "
-                     "name in --runs-dir")
+                     "host:port of the coordinator; for a run of `up` on this machine also its "
+                     "folder, or its name in --runs-dir")
         ->required();
     add_runs_dir(command);
     command->add_option("--security", options->target.security,
@@ -75,21 +75,22 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     });
     return command;
   };
-  add("status", "Show what a coordinator knows.", [options] {
-    return RunStatusCommand(options->target, options->json);
-  })->add_flag("--json", options->json, "For programs (docs/reference/commands.md has the fields)");
+  add("status", "Show what a coordinator knows.",
+      [options] { return RunStatusCommand(options->target, options->json); })
+      ->add_flag("--json", options->json,
+                 "Print JSON for programs (docs/reference/commands.md has the fields)");
   add("top", "Watch a run, wherever its coordinator is.", [options] {
     return RunTop(options->target, options->plain);
-  })->add_flag("--plain", options->plain, "A line a round, also in a terminal");
-  add("stop", "End a run where it is; its weights are written (an operator's).",
+  })->add_flag("--plain", options->plain, "Print a line for each round, also in a terminal");
+  add("stop", "End a run for good; its weights are written (as an operator).",
       [options] { return ExitStatus("longwave stop: failed", Stop(options->target)); });
-  add("note", "Write a note into the coordinator's log (an operator's).",
+  add("note", "Write a note into the coordinator's log (as an operator).",
       [options] {
         return ExitStatus("longwave note: failed", AddNote(options->target, options->note));
       })
       ->add_option("note", options->note, "A sentence")
       ->required();
-  add("weights", "Write the weights that a run has now (an operator's, where it is secured).",
+  add("weights", "Write the present weights of a run (as an operator, if it is secured).",
       [options] {
         return ExitStatus("longwave weights: failed", WriteWeights(options->target, options->file));
       })
@@ -104,7 +105,7 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
   logs->add_option("process", options->logs.processes,
                    "coordinator, shard-0, worker-2, …; none: all");
   add_runs_dir(logs);
-  logs->add_flag("--follow", options->logs.follow, "Go on with what is logged, until Ctrl-C");
+  logs->add_flag("--follow", options->logs.follow, "Continue with new lines, until Ctrl-C");
   commands->emplace_back(logs, [options] {
     options->logs.runs_dir = options->runs_dir;
     return ExitStatus("longwave logs", PrintLogs(options->logs));

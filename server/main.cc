@@ -174,12 +174,12 @@ int Main(int argc, char** argv) {
                  "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--run-dir", flags.run_dir, "coordinator: the folder that gets metrics.jsonl");
   app.add_option("--state-dir", flags.state_dir,
-                 "Folder of this process's state, which a process that is started again with it "
-                 "resumes; without one nothing is kept");
+                 "Folder of this process's state, from which it continues when it is started "
+                 "again; without one it keeps nothing");
   app.add_flag("--exit-when-done", flags.exit_when_done,
                "coordinator: end with the run, with status 1 if it failed");
   app.add_flag("--continue-failed", flags.continues_failed,
-               "coordinator: go on with the run in --state-dir if it has failed");
+               "coordinator: continue the run in --state-dir if it has failed");
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "shard: stay when the run is over, until told to end");
   const CLI::Option* const shard =

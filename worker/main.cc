@@ -270,27 +270,28 @@ int Main(int argc, char** argv) {
   app.add_option("--set", flags.overrides, "key=value, over the configuration")
       ->allow_extra_args(false);
   auto* const name =
-      app.add_option("--name", flags.name, "Name of this worker, one live worker each");
+      app.add_option("--name", flags.name, "Name of this worker, which no other live worker has");
   auto* const coordinator =
       app.add_option("--coordinator", flags.coordinator,
-                     "host:port, instead of cluster.coordinator; without --config it is asked for "
-                     "the run's configuration");
+                     "host:port of the coordinator, instead of cluster.coordinator; without "
+                     "--config the coordinator gives the run's configuration");
   app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
   app.add_option("--state-dir", flags.state_dir,
-                 "Folder that it keeps its identity and checkpoints in, to come back as itself");
+                 "Folder of this worker's identity and checkpoints, with which it comes back");
   app.add_option("--start-from", flags.start_from,
-                 "Begins with the weights of this safetensors file, or of such a folder of "
-                 "transformers, not with run.seed's: see run.start");
+                 "Begin with the weights of this safetensors file or folder of transformers, "
+                 "instead of those of run.seed: see run.start");
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
-      "Only writes the weights that the run begins with, as safetensors, to this file");
+      "Only write the weights that the run begins with, as safetensors, to this file");
   auto* const check_device =
-      app.add_option("--check-device", flags.check_device,
-                     "Only says where it would compute, asked for auto, cpu or cuda")
+      app.add_option(
+             "--check-device", flags.check_device,
+             "Only say where the worker would compute with this train.device: auto, cpu or cuda")
           ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   auto* const generate = app.add_option("--generate", flags.text.folder,
-                                        "Only writes text with the weights in this folder");
-  app.add_option("--prompt", flags.text.prompt, "What the text begins with")->needs(generate);
+                                        "Only write text with the weights in this folder");
+  app.add_option("--prompt", flags.text.prompt, "Text to begin with")->needs(generate);
   app.add_option("--length", flags.text.length, "Bytes or tokens of it")->needs(generate);
   app.add_option("--tokenizer", flags.text.tokenizer, "tokenizer.json, for a model of tokens")
       ->needs(generate);

@@ -76,11 +76,11 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
   join->add_option("address", join_options->address, "host:port of the coordinator")->required();
   join->add_option(
       "--token", join_options->token,
-      "What `longwave token create` printed; not needed where one was redeemed before");
+      "The token that `longwave token create` printed; not needed if one was redeemed before");
   join->add_option("--token-file", join_options->token_file,
-                   "A file that has it; -: standard input");
+                   "A file with the token; -: standard input");
   join->add_option("--name", join_options->name,
-                   "Of this worker, one each [this machine's host name]");
+                   "Name of this worker, which no other has [this machine's host name]");
   join->add_option("--state-dir", join_options->state_dir,
                    "Folder of credentials, configuration and checkpoints [$STATE_DIRECTORY, or "
                    "~/.longwave/HOST-PORT, for root /var/lib/longwave/HOST-PORT]");
@@ -91,7 +91,7 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
   join->add_option("--set", join_options->overrides, "A setting of this worker alone, key=value")
       ->allow_extra_args(false);
   join->add_flag("--dry-run", join_options->dry_run,
-                 "Only check the machine and say what would be run: no token is redeemed");
+                 "Only check the machine and say what would be run; redeem no token");
   commands->emplace_back(
       join, [join_options] { return ExitStatus("longwave join", Join(*join_options)); });
 
@@ -101,7 +101,7 @@ void AddJoinCommands(CLI::App* app, Commands* commands) {
   doctor->add_option("address", doctor_options->address,
                      "host:port of a coordinator; none: no links");
   doctor->add_option("--state-dir", doctor_options->state_dir,
-                     "Folder of `longwave join`, which has all that is to be known of the run");
+                     "State folder of `longwave join`, from which the checks know the run");
   doctor->add_option("--security", doctor_options->security,
                      "Folder of credentials, instead of its");
   doctor->add_option("--data", doctor_options->data, "The text to train on, instead of data.path");

@@ -104,7 +104,7 @@ void PrintAudit(const RunReplayReport& report) {
 
       Sum(report, &ShardFindings::merges), ", ", Sum(report, &ShardFindings::merges_recomputed),
       " of them made again from their pushes, bit for bit",
-      unproved > 0 ? absl::StrCat(" (", unproved, " lack what they were made of)") : "");
+      unproved > 0 ? absl::StrCat(" (", unproved, " lack the pushes that they were made of)") : "");
   Row("snapshots", Sum(report, &ShardFindings::states_compared), " of what shards held back and ",
       report.models_compared, " of parameters compared");
   if (report.rounds_compared > 0) {

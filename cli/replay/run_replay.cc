@@ -108,10 +108,10 @@ void CompareRecorded(const RunReplayInput& input, const ModelReplay& model,
     if (!each.state_hash.has_value() || !hash.has_value()) continue;
     ++report.rounds_compared;
     if (*hash == *each.state_hash) continue;
-    report.model_problems.push_back(absl::StrFormat(
-        "round %d: the logs make a model with hash %016x, and the coordinator has recorded %016x: "
-        "was a shard's folder of an older time gone on from?",
-        each.round, *hash, *each.state_hash));
+    report.model_problems.push_back(
+        absl::StrFormat("round %d: the logs make a model with hash %016x, and the coordinator has "
+                        "recorded %016x: has a shard gone on from a folder of an older time?",
+                        each.round, *hash, *each.state_hash));
     return;
   }
 }

@@ -125,8 +125,8 @@ std::string DescribeExpulsion(const Target& target, const std::string& worker, b
   }
   if (expulsion.also_joined.empty()) return text;
   absl::StrAppend(&text,
-                  "\nwith the same tokens others joined, who may be the same machine under other "
-                  "names and take part still. To expel them too:");
+                  "\nother workers joined with the same tokens; they may be the same machine under "
+                  "other names, and still take part. To expel them too:");
   for (const std::string& name : expulsion.also_joined) {
     // The separator "--" permits a name that begins with "-".
     absl::StrAppend(&text, "\n  longwave expel ", target.address, " --security ",

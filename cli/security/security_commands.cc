@@ -50,52 +50,53 @@ void AddSecurityCommands(CLI::App* app, Commands* commands) {
   CLI::App* const create = add(token, "create", "Make a token and print it.", [options] {
     return ExitStatus("longwave token create", CreateToken(options->target, options->token));
   });
-  create->add_option("--life", options->token.life, "How long it is good, as 30m or 24h")
+  create
+      ->add_option("--life", options->token.life, "How long the token is good, such as 30m or 24h")
       ->capture_default_str();
-  create->add_option("--uses", options->token.uses, "How many may join with it")
+  create->add_option("--uses", options->token.uses, "How many workers may join with the token")
       ->capture_default_str();
   create->add_option("--name", options->token.name,
-                     "The one worker that it is for, also if the name was another's; "
-                     "otherwise any that chooses a name of its own");
-  create->add_option("--shard", options->token.shard, "The shard that it is for, by index")
+                     "Name of the only worker that the token admits, even if another key had that "
+                     "name [any worker, under a name of its own]");
+  create->add_option("--shard", options->token.shard, "Index of the shard that the token admits")
       ->check(CLI::NonNegativeNumber);
   add(token, "list", "Show tokens, and who was expelled.",
       [options] { return ExitStatus("longwave token list", ListTokens(options->target)); });
-  add(token, "revoke", "Nobody joins with a token any more.",
+  add(token, "revoke", "Revoke a token, so that it admits nobody any more.",
       [options] {
         return ExitStatus("longwave token revoke", RevokeToken(options->target, options->token_id));
       })
-      ->add_option("id", options->token_id, "Its id, as `token list` shows it")
+      ->add_option("id", options->token_id, "Id of the token, as `token list` shows it")
       ->required();
 
-  CLI::App* const expel =
-      add(app, "expel", "Shut a worker out of a run, with all that it holds.", [options] {
+  CLI::App* const expel = add(
+      app, "expel", "Expel a worker from a run, with its certificate and its tokens.", [options] {
         return ExitStatus("longwave expel",
                           Expel(options->target, options->worker, options->undo, options->whole));
       });
-  expel->add_option("worker", options->worker, "Its name")->required();
+  expel->add_option("worker", options->worker, "Name of the worker")->required();
   expel->add_flag("--undo", options->undo, "Let the name take part again");
-  expel->add_flag("--all-of-it", options->whole,
-                  "Also where its certificate names other workers: all of them are shut out");
+  expel->add_flag(
+      "--all-of-it", options->whole,
+      "Expel the worker even if its certificate names others, who are all expelled with it");
 
   CLI::App* const certificate =
       app->add_subcommand("certificate", "Make and show certificates, without a coordinator.");
   certificate->require_subcommand(1);
   CLI::App* const make = certificate->add_subcommand(
-      "make", "Make a key and a certificate; and an authority, where none is given or there.");
+      "make", "Make a key and a certificate, and an authority if there is none.");
   make->add_option("--folder", options->make.folder, "Gets ca.crt, tls.crt and tls.key")
       ->required()
       ->check(NotEmpty());
   make->add_option("--authority", options->make.authority,
                    "Folder of ca.crt and ca.key; otherwise --folder has them");
   make->add_option("--role", options->make.roles,
-                   "Whom it is for: coordinator, shard/N, worker/NAME or operator; may be "
-                   "repeated; none: an "
-                   "authority alone")
+                   "Role of the certificate: coordinator, shard/N, worker/NAME or operator; may be "
+                   "repeated; none: make only an authority")
       ->allow_extra_args(false);
-  make->add_option("--dns", options->make.names, "A name it is reached by")
+  make->add_option("--dns", options->make.names, "Host name by which the process is reached")
       ->allow_extra_args(false);
-  make->add_option("--ip", options->make.addresses, "An address it is reached by")
+  make->add_option("--ip", options->make.addresses, "Address by which the process is reached")
       ->allow_extra_args(false);
   make->add_option("--life", options->make.life, "How long it is good")->capture_default_str();
   commands->emplace_back(make, [options] {

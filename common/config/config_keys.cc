@@ -234,11 +234,11 @@ std::vector<ConfigKey> SyncKeys() {
                 "← θ + α·(θᵢ − θᵢ at the signal)."),
       NumberKey(LONGWAVE_KEY(sync.clip), 10, 0, 1'000'000,
                 "Largest norm of a contribution, as a multiple of the usual norm in its segment. "
-                "What exceeds it is clipped off and lost, not returned to the worker. A "
-                "contribution that would be clipped to less than a thousandth is left out. The "
-                "usual norm is the median of the round's contributions; with two of them it is the "
-                "median of both and the last merged update's norm, with one it is the latter. "
-                "Contributions of zeros do not count. 0: shards neither clip nor check norms."),
+                "The excess is clipped off and lost, not returned to the worker. A contribution "
+                "that would be clipped to less than a thousandth is left out. The usual norm is "
+                "the median of the round's contributions; with two of them it is the median of "
+                "both and the last merged update's norm, with one it is the latter. Contributions "
+                "of zeros do not count. 0: shards neither clip nor check norms."),
       NumberKey(LONGWAVE_KEY(sync.quorum), 0.5, 0, 1,
                 "Share of the members whose pushes close a round without the others, once the "
                 "grace (`cluster.grace_min_s`) has passed. A later push goes back into its "
@@ -273,10 +273,10 @@ std::vector<ConfigKey> ClusterKeys() {
                "at their start whether they have the memory, so they and the coordinator need the "
                "same value. 0: the larger of 64 and twice `run.workers`."),
       NumberKey(LONGWAVE_KEY(cluster.max_upload_mbit), 0, 0, 1e6,
-                "What a worker sends at most over all shards, in Mbit/s (10⁶ bit). It is an "
+                "The most that a worker sends over all shards, in Mbit/s (10⁶ bit). It is an "
                 "average over frames, which are sent whole. 0: no limit."),
       NumberKey(LONGWAVE_KEY(cluster.max_download_mbit), 0, 0, 1e6,
-                "What all shards together send a worker at most, in Mbit/s. It is an average over "
+                "The most that all shards together send a worker, in Mbit/s. It is an average over "
                 "frames, which are sent whole. 0: no limit."),
       WholeKey(
           LONGWAVE_KEY(cluster.connections), 1, 1, 16,

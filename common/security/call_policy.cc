@@ -81,8 +81,8 @@ std::optional<CallRefusal> RefuseName(const KnownNames& names, const Identity& n
       PermissionDenied(
           Describe(named),
           owner == kNoKey
-              ? " was expelled, and may join again with a new token alone; wanted that"
-              : " is another key's now, which a token has let in under that name; wanted that "
+              ? " was expelled, and may join again only with a new token; wanted that token"
+              : " belongs to another key now, which joined under that name by token; wanted that "
                 "key, or a new token for the name")};
 }
 

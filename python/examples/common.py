@@ -17,10 +17,10 @@ def arguments(description: str, **defaults: object) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--address", default=os.environ.get("LONGWAVE_COORDINATOR"),
                         help="host:port of the run's coordinator; none: training on this machine alone")
-    parser.add_argument("--token", help="of longwave token create, where the run is secured")
-    parser.add_argument("--name", help="of this worker [the machine's]")
-    parser.add_argument("--state-dir", help="folder to come back from after a crash")
-    parser.add_argument("--data", required=True, help="what to train on")
+    parser.add_argument("--token", help="token of `longwave token create`, if the run is secured")
+    parser.add_argument("--name", help="name of this worker [the machine's]")
+    parser.add_argument("--state-dir", help="folder with which this worker comes back after a crash")
+    parser.add_argument("--data", required=True, help="data to train on")
     for name, default in defaults.items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(default), default=default,
                             help=f"[{default}]")

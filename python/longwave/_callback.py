@@ -55,7 +55,7 @@ def check_length(sync: Sync, steps: float, knob: str) -> None:
     if not sync.done and steps < left:
         warn(
             f"{knob}: got a training of {steps:g} steps, wanted the {left} that are left of the run's {sync.steps}, or more "
-            "(training ends with the run): this worker will leave before",
+            "(training ends with the run): this worker will leave the run before its end",
             "short training",
             sync._member,
         )

@@ -25,7 +25,7 @@ def clip_merged(parameters: Sequence[torch.Tensor], norm_max: float, node: Optio
         ranks = node if is_sharded(gradients[0]) else None
         largest = _gathered([_largest(share) for share in shares], ranks).amax(0).tolist()
         if not all(map(math.isfinite, largest)):
-            raise RuntimeError("the merged gradient has a value that is not finite, wanted what can be clipped")
+            raise RuntimeError("the merged gradient has a value that is not finite, wanted finite numbers")
         units = [_unit(each, gradient.numel()) for each, gradient in zip(largest, gradients)]
         sums = _gathered([_sum(share, unit) for share, unit in zip(shares, units)], ranks).sum(0).tolist()
         norm = math.sqrt(math.fsum(total * unit for total, unit in zip(sums, units)))

@@ -25,7 +25,7 @@ def leave_earlier(place: Place) -> None:
                 f"{shown}: got a second Sync while another thread of this process has one, wanted a name and a folder of its own"
             )
         warn(
-            f"{shown}: this process's earlier Sync has left the run, since a process has one of a name. A cell that runs "
+            f"{shown}: this process's earlier Sync has left the run, since a process has one worker of a name. A cell that runs "
             "again may rely on that; for two models at once make them one (torch.nn.ModuleList) or use two names",
             "earlier",
         )

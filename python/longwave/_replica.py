@@ -30,7 +30,7 @@ def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
 
     trained = {own(name): parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if not trained:
-        raise ValueError("model: got no parameter that requires a gradient, wanted what is to be trained")
+        raise ValueError("model: got no parameter that requires a gradient, wanted at least one")
     for name, parameter in trained.items():
         if parameter.dtype not in TRAINED_TYPES:
             raise ValueError(f"{name}: got {parameter.dtype}, wanted torch.float32 or torch.bfloat16")

@@ -67,7 +67,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m longwave.make_tokens", description="Makes files of tokens from text.")
     parser.add_argument("texts", nargs="+", type=pathlib.Path, help="files of text, UTF-8")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the shards and the tokenizer")
-    parser.add_argument("--vocabulary", type=int, default=1 << 14, help="tokens that are learnt at most [16384]")
+    parser.add_argument("--vocabulary", type=int, default=1 << 14, help="most tokens that it learns [16384]")
     parser.add_argument("--tokenizer", type=pathlib.Path, help="a tokenizer.json to use, instead of learning one")
     options = parser.parse_args(arguments)
     if not 256 <= options.vocabulary <= _VOCABULARY_MAX:

@@ -40,7 +40,7 @@ class Sync(RunState):
                 steps last. None, or hook=False: the loop calls Sync.step itself, as one must whose optimizer has no
                 step() or several (SAM's first_step and second_step). Runs that sync gradients need a longwave.Optimizer
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
-    name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
+    name        of this worker, which no other live worker has [$LONGWAVE_NAME, or the host's name, with the process's number
                 if it keeps no state; of several ranks, rank 0's]
     token       of `longwave token create`, for a secured run; needed once for each state_dir [$LONGWAVE_TOKEN]
     state_dir   folder of identity, credentials and checkpoints, with which a worker resumes [$LONGWAVE_STATE_DIR;
@@ -295,8 +295,8 @@ class Sync(RunState):
         if not self._closed:
             state = "finish() puts the run's back" if self._has_result else "they are no longer the run's"
             warn(
-                f"a step after the end has changed the parameters: {state}. `sync.done` is true, and no loop is to go on: "
-                "`while not sync.done:` around all of them",
+                f"a step after the end has changed the parameters: {state}. `sync.done` is true, and every loop has to end: "
+                "put `while not sync.done:` around all of them",
                 "late step",
                 self._member,
             )

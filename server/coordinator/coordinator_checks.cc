@@ -53,7 +53,7 @@ bool Contains(const std::vector<uint64_t>& words, uint64_t word) {
 
 absl::Status TakenPlace(const std::string& who) {
   return Aborted("another process has taken the place of ", who,
-                 ", which this one had; it is to end");
+                 ", which this process had: it has to end");
 }
 
 }  // namespace
@@ -115,8 +115,8 @@ absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
     return absl::OkStatus();
   }
   return Aborted(Describe(worker->member), ": process ", process,
-                 " of its folder asks for its place, which process ", newest,
-                 " has; wanted a later one: it is to end", kSetAside);
+                 " of the folder asks for the place that process ", newest,
+                 " has; wanted a later one: this process has to end", kSetAside);
 }
 
 // Whether a worker of that name finds a place.

@@ -130,7 +130,7 @@ std::string Coordinator::WhatIsMissing() const {
                             " has not reported the hashes of its replica with all rounds");
       }
       return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
-                          " is to repair its own and has not reported it again");
+                          " has to repair its replica and has not reported it again");
     }
   }
   std::string lost;

@@ -227,7 +227,7 @@ void Coordinator::SetBehind(Worker& worker, bool behind, Effects& effects) {
   unsaved_ = true;
   const std::string who = Describe(worker.member);
   effects.push_back(
-      Notice{behind ? absl::StrCat(who, " lives, but its newest report is more than ",
+      Notice{behind ? absl::StrCat(who, " sends heartbeats, but its newest report is more than ",
                                    options_.rounds_behind_max, " rounds old: nobody waits for it")
                     : absl::StrCat(who, " reports rounds again")});
 }

@@ -72,14 +72,14 @@ absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
                                    absl::Time now) {
   if (life <= absl::ZeroDuration() || life > kLifeMax) {
     return InvalidArgument("a token's life: got ", absl::FormatDuration(life),
-                           ", wanted more than none and at most ", absl::FormatDuration(kLifeMax));
+                           ", wanted more than 0 and at most ", absl::FormatDuration(kLifeMax));
   }
   if (uses == 0 || uses > kUsesMax) {
     return InvalidArgument("a token's uses: got ", uses, ", wanted 1 to ", kUsesMax);
   }
   if (subject != kAnyWorker && uses != 1) {
     return InvalidArgument("a token's uses: got ", uses, " for ", subject,
-                           " alone, wanted 1, as one key has a name");
+                           " alone, wanted 1, since a name belongs to one key");
   }
   if (tokens_.size() >= kTokensMax) ForgetUseless(now);
   if (tokens_.size() >= kTokensMax) {

@@ -298,9 +298,8 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   if (!beside.empty() && !whole) {
     return FailedPrecondition(
         who, " comes with a certificate that names ", Names(beside),
-        " too: its holder could be any of them, so that all of them would be shut out with it; "
-        "wanted that to be said (longwave expel --all-of-it), or a certificate for each worker "
-        "alone");
+        " too: its holder could be any of them, so that all of them would be expelled with it; "
+        "wanted --all-of-it (longwave expel), or a certificate for each worker alone");
   }
   const std::vector<std::string> ids = next.Expel(worker);
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));

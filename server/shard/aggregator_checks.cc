@@ -91,16 +91,16 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
   const double total = need.total(options);
   const auto available = static_cast<double>(options.available_bytes);
   if (options.available_bytes == 0 || total <= available) return absl::OkStatus();
-  return ResourceExhausted(
-      "shard ", options.shard, ": ", FormatCount(need.coefficients), " coefficients and up to ",
-      options.workers, " workers want about ", FormatBytes(total), " of memory (",
-      FormatBytes(need.state), " of state, ", FormatBytes(need.merged), " of merged rounds, ",
-      FormatBytes(need.open), " of open pushes, ",
-      FormatBytes(static_cast<double>(options.snapshot_bytes)), " of snapshots, ",
-      FormatBytes(static_cast<double>(options.queue_bytes)), " of queues), ",
-      FormatBytes(available),
-      " are available; more shards, a smaller cluster.shard_memory_mb or a smaller "
-      "cluster.workers_max want less");
+  return ResourceExhausted("shard ", options.shard, ": ", FormatCount(need.coefficients),
+                           " coefficients and up to ", options.workers, " workers want about ",
+                           FormatBytes(total), " of memory (", FormatBytes(need.state),
+                           " of state, ", FormatBytes(need.merged), " of merged rounds, ",
+                           FormatBytes(need.open), " of open pushes, ",
+                           FormatBytes(static_cast<double>(options.snapshot_bytes)),
+                           " of snapshots, ", FormatBytes(static_cast<double>(options.queue_bytes)),
+                           " of queues), ", FormatBytes(available),
+                           " are available; more shards, a smaller cluster.shard_memory_mb or a "
+                           "smaller cluster.workers_max need less");
 }
 
 absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {

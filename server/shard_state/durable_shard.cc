@@ -278,9 +278,9 @@ void DurableShard::On(const HashChecksArrived& hash_checks, absl::Time) {
     if (auto held = requests.Judge(check, OpenRound(check.segment))) {
       confirmed_.push_back(*std::move(held));
     } else if (!check.equal) {
-      notices_.push_back(absl::StrCat("snapshot of segment ", check.segment, " before round ",
-                                      check.round,
-                                      " is not confirmed as what the members have: forgotten"));
+      notices_.push_back(
+          absl::StrCat("snapshot of segment ", check.segment, " before round ", check.round,
+                       " is not what the members' majority has: the shard drops it"));
     }
   }
 }

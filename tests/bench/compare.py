@@ -123,7 +123,7 @@ def parse_arguments():
     parser.add_argument("--seeds", type=int, default=1, help="runs of each preset, seeds 1, 2, ...")
     parser.add_argument("--data", default="", help="text to train on [the headers of this machine's compiler]")
     parser.add_argument("--extra", action="append", default=[], metavar="KEY=VALUE",
-                        help="a setting for every run; may be given again")
+                        help="a setting for every run; may be repeated")
     parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "compare.yaml")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "bin" / "longwave")
     parser.add_argument("--runs-dir", type=pathlib.Path, default=ROOT / "build" / "compare")

@@ -8,7 +8,7 @@ from sync_case import SyncCase, perceptron, train
 
 import longwave
 
-EARLIER = r"{}.*: this process's earlier Sync has left the run, since a process has one of a name"
+EARLIER = r"{}.*: this process's earlier Sync has left the run, since a process has one worker of a name"
 
 
 class Notebooks(SyncCase):

@@ -154,6 +154,14 @@ class Tidy(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(begins, [])
 
+    def test_strings_begin_with_their_subject(self):
+        text = r'"(?:[^"\\\n]|\\.)*"'
+        for name in tracked("cli/*.cc", "common/*.cc", "kernels/*.cc", "server/*.cc", "worker/*.cc", "python/*.py"):
+            # Adjacent ones are one.
+            first = re.findall(rf'(?<!")({text})(?:\s*{text})*', text_of(name))
+            with self.subTest(name):
+                self.assertEqual([one for one in first if re.match(rf'"({NO_FIRST_WORDS_OF_PAGES}) ', one)], [])
+
     def test_links_lead_somewhere(self):
         for name in tracked("*.md"):
             for target, file, anchor in links(name):

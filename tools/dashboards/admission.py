@@ -48,7 +48,7 @@ def dashboard():
         row("Let in"),
         lines("Certificates issued", "To who joins and to who renews one, in each interval.",
               [target(increase(s("coordinator_certificates_issued_total")), "issued")], low=0, width=8),
-        lines("Certificates run out", "What is left of the life of each process's certificate. They are renewed "
+        lines("Certificates run out", "Remaining life of each process's certificate. They are renewed "
               "when a third is left. Only with `security.mode` on.",
               [target(left('shard="", worker=""'), "coordinator"),
                target(left('shard!=""'), "shard {{shard}}"),

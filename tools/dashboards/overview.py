@@ -12,12 +12,12 @@ def dashboard():
     return board("overview", "Run overview",
                  "Whether a run learns, how fast, and what it sends beside what DDP and DiLoCo would.", [
         row("How it stands"),
-        number("Phase", "What the run does: it waits for its members, trains, or has ended.",
+        number("Phase", "The run's phase: it waits for its members, trains, or has ended.",
                target(one_hot("coordinator_phase", "phase", PHASES)), unit="none", names=PHASE_NAMES,
                spark=False),
         number("Done", "Finished rounds as a share of those that are planned.",
                target(f"{finished} / {planned}"), unit="percentunit", decimals=1),
-        number("Time left", "What the rest takes at the pace so far, as `longwave status` says it.",
+        number("Time left", "Time for the rest of the run at the pace so far, as `longwave status` says it.",
                target(f"({planned} - {finished}) * {seconds} / ({finished} > 0)"), unit="dtdurations"),
         number("Validation loss", "The last validation loss, over the validation batches of the run.",
                target(s("coordinator_validation_loss")), unit="none", decimals=3),
@@ -75,8 +75,8 @@ def dashboard():
         number("Bytes a token", "Bytes pushed for each token that was trained on.",
                target(f'{s("coordinator_bytes_total", PUSHED)} / ignoring (direction) '
                       f'{s("coordinator_tokens_total")}'), unit="decbytes", width=4, decimals=2),
-        lines("Bytes pushed since the run began", "What all workers have pushed, beside what they would "
-              "have pushed with DDP and DiLoCo. Each division of the scale is ten times the last.",
+        lines("Bytes pushed since the run began", "Bytes that all workers have pushed, beside those that "
+              "they would have pushed with DDP and DiLoCo. Each division of the scale is ten times the last.",
               [target(s("coordinator_bytes_total", PUSHED), "Longwave"),
                target(s("coordinator_ddp_bytes_total"), "DDP"),
                target(s("coordinator_diloco_bytes_total"), "DiLoCo")], unit="decbytes", log=True),

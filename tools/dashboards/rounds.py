@@ -30,7 +30,7 @@ def dashboard():
         density("Time between the ends of two rounds", "How rounds were spread over durations: a second "
                 "band above the first is rounds that waited for somebody.",
                 s("coordinator_round_seconds")),
-        lines("Time of a round", "Its median and 95th percentile, and the mean.",
+        lines("Time of a round", "Median, 95th percentile and mean of a round's time.",
               [target(quantile(0.5, s("coordinator_round_seconds")), "median"),
                target(quantile(0.95, s("coordinator_round_seconds")), "95 %"),
                target(mean(s("coordinator_round_seconds")), "mean")], unit="s", low=0),
@@ -74,7 +74,7 @@ def dashboard():
                target(increase(s("coordinator_shard_restarts_total")), "a shard's new process")],
               stacked=True, low=0, width=8),
         lines("Age of the last heartbeat", "Time since members and shards were last heard: the greatest. "
-              "Who is silent for longer than the limit counts as lost.",
+              "A member that is silent for longer than the limit counts as lost.",
               [target(s("coordinator_heartbeat_age_seconds", 'stat="max"'), "workers"),
                target(s("coordinator_shard_heartbeat_age_seconds", 'stat="max"'), "shards"), lost_after()],
               unit="s", low=0, width=8),

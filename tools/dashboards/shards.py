@@ -45,7 +45,7 @@ def dashboard():
               width=8),
         density("Time to close a segment", "From the first accepted push of its round to the close: the "
                 "wait for the other members.", s("shard_close_seconds"), width=8),
-        density("Time to merge a segment", "What closing it took the shard's thread: the merge and the "
+        density("Time to merge a segment", "Time that the shard's thread took to close it: the merge and the "
                 "shard's own quantization.", s("shard_merge_seconds"), width=8),
         lines("Merging", "Share of the time of each shard that went to merges. Near 1 the shard itself is "
               "what rounds wait for: more shards would help.",

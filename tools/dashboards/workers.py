@@ -15,7 +15,7 @@ def dashboard():
         row("What they do"),
         states("State", "What each worker did when, as it said so itself at each scrape.",
                target(one_hot("worker_state", "state", STATES, "worker"), "{{worker}}"), STATE_NAMES),
-        lines("Time by phase", "What the time of the workers that are shown went to. `wait` is for merged "
+        lines("Time by phase", "Time of the shown workers, by phase. `wait` is for merged "
               "updates: links and other members. On a GPU, what is enqueued shows where it is waited for.",
               [target(total(rate(s("worker_phase_seconds_total")), "phase"), "{{phase}}")],
               unit="percentunit", share=True),

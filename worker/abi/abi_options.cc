@@ -68,7 +68,7 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
     read.state_dir = folder.string();
   }
   if (read.name.empty())
-    return InvalidArgument("name: got none, wanted this worker's, one live worker each");
+    return InvalidArgument("name: got none, wanted one that no other live worker has");
   if (!read.token.empty() && read.state_dir.empty()) {
     return InvalidArgument(
         "state_dir: got none beside a token, wanted a folder that keeps what the token gives");

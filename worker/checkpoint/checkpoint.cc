@@ -72,7 +72,7 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   const auto magic = in.Get<uint32_t>();
   const auto version = in.Get<uint16_t>();
   if (magic != kCheckpointMagic && magic != kMagicBeforeBlobs) {
-    return InvalidArgument("checkpoint: the file begins as none does");
+    return InvalidArgument("checkpoint: the file does not begin as one");
   }
   if (magic == kMagicBeforeBlobs || version != kCheckpointVersion) return OfVersion(version);
   const size_t hashed = kCheckpointHeaderBytes - sizeof(uint64_t);
@@ -88,7 +88,7 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   checkpoint.node = *node;
   HeaderFields(checkpoint, header.body, in);
   if (node->is_alone() && checkpoint.write != 0)
-    return Damaged("the whole of one device has the write of a node's parts");
+    return Damaged("a checkpoint of one device has the count of a node's parts");
   if (!IsCount(checkpoint.seconds_computing) || !IsCount(checkpoint.seconds_syncing)) {
     return Damaged("a number of the header is not finite or below zero");
   }

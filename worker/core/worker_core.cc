@@ -263,8 +263,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndSync() {
   }
   if (unknown_ > 0 || missing_ > 0) {
     Warn(absl::StrCat("round ", round_, ": ", missing_,
-                      " updates are kept nowhere any more, and what became of ", unknown_,
-                      " pushes is not known: they count as accepted"));
+                      " merged updates that no shard has any more, and ", unknown_,
+                      " pushes of unknown outcome, which count as accepted"));
   }
   if (missing_ > 0) return CatchUp();
   LONGWAVE_RETURN_IF_ERROR(options_.pipeline->EndFragment());

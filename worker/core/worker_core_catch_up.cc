@@ -200,7 +200,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
     if (late_ > 0) {
       Notify(absl::StrCat("round ", round_, ": ", late_,
-                          " pushes of what was filled were late; they go with a later round"));
+                          " pushes of filled rounds were late; they go with a later round"));
     }
     ++fragment_;
     return FillFragment(now);

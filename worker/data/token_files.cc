@@ -97,7 +97,7 @@ absl::StatusOr<TokenPiece> MapTokens(const std::string& path, uint32_t raw_width
     }
     if (head[2] < 0 || uint64_t{piece.width} * static_cast<uint64_t>(head[2]) != size) {
       return unfit(absl::StrCat("got ", size, " bytes after its header, wanted those of the ",
-                                head[2], " tokens that it tells of"));
+                                head[2], " tokens that it counts"));
     }
   }
   if (size % piece.width != 0) {

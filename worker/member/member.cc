@@ -97,7 +97,8 @@ absl::StatusOr<bool> TrainingMember::BeginAlone() {
     found->checkpoint.blobs.clear();
     if (found->stale) {
       Warn(absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
-                        ", and more was pushed since: of it only the optimizer is of use"));
+                        ", and this worker has pushed since then: only the optimizer of that "
+                        "checkpoint is of use"));
     } else {
       checkpoint = std::move(found->checkpoint);
     }

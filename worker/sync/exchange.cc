@@ -292,7 +292,7 @@ class ZmqExchange final : public Exchange {
       if (!lost->is_first) continue;
       lost_at_[lost->connection] = now - lost->unanswered;
       Log(LogLevel::kWarning, "shard ", shard, " has not answered for ", Seconds(lost->unanswered),
-          ": its connection is made anew, until it answers");
+          ": this worker makes its connection anew until it answers");
     }
     return absl::OkStatus();
   }

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   longwave::BenchLinkOptions options;
   CLI::App app("A real training run over slow links: compute share, bytes, time to a loss.",
                "bench_link");
-  app.add_option("--set", options.overrides, "A setting, key=value; may be given again")
+  app.add_option("--set", options.overrides, "A setting, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--data", options.data, "Text to train on: a file or a folder");
   app.add_option("--rates", options.rates, "Rates of the links, Mbit/s")

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   app.add_option("--params", options.params, "Parameters of the model")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))
       ->capture_default_str();
-  app.add_option("--set", options.overrides, "A setting of the run, key=value; may be given again")
+  app.add_option("--set", options.overrides, "A setting of the run, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--rounds", options.rounds, "Rounds to measure, instead of a time")
       ->check(CLI::PositiveNumber);

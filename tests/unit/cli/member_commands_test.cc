@@ -28,8 +28,8 @@ TEST(DescribeExpulsion, NamesWhoElseJoinedWithItsTokensAndHowToExpelThem) {
                               {.revoked = {{.id = "one", .uses = 4, .used = 3}},
                                .also_joined = {"b", "it's b", "-b", "~"}}),
             "expelled w; token one, with 1 use left, is revoked\n"
-            "with the same tokens others joined, who may be the same machine under other names and "
-            "take part still. To expel them too:\n"
+            "other workers joined with the same tokens; they may be the same machine under other "
+            "names, and still take part. To expel them too:\n"
             "  longwave expel hub:7070 --security 'my keys' -- b\n"
             "  longwave expel hub:7070 --security 'my keys' -- 'it'\\''s b'\n"
             "  longwave expel hub:7070 --security 'my keys' -- -b\n"

@@ -194,7 +194,7 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   // A folder restored from a backup counts its processes, too, and the answer says what to do.
   EXPECT_THAT(
       Refusal(Step(second), absl::StatusCode::kAborted),
-      AllOf(HasSubstr("process 2 of its folder asks for its place, which process 3 has"),
+      AllOf(HasSubstr("process 2 of the folder asks for the place that process 3 has"),
             HasSubstr("restored from a backup, or copied, is to be set aside: start without "
                       "one")));
   // A coordinator made of the record knows the processes, too.

@@ -299,7 +299,7 @@ TEST_F(CoordinatorTest, AHungTrainerWithLiveHeartbeatsHoldsNothingUp) {
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(9)}));
   EXPECT_EQ(Status().record_count, 1u);
   EXPECT_THAT(Notices(Step(Beat(2))),
-              HasSubstr("worker 2 (worker-2) lives, but its newest report"));
+              HasSubstr("worker 2 (worker-2) sends heartbeats, but its newest report"));
   EXPECT_EQ(Status().record_count, 10u);
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kJoining);
   EXPECT_EQ(Status().records[9].members, 2u);

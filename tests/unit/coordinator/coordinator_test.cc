@@ -184,9 +184,10 @@ TEST_F(CoordinatorTest, AWorkerThatComesBackBeforeTheStartTakesItsPlaceAgain) {
   Make(Options(2, 1));
   Step(Worker(0));
   EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(0, 5))).worker, 0u);
-  EXPECT_EQ(Refusal(Step(Beat(0)), absl::StatusCode::kAborted),
-            "another process has taken the place of worker 0 (worker-0), which this one had; it is "
-            "to end");
+  EXPECT_EQ(
+      Refusal(Step(Beat(0)), absl::StatusCode::kAborted),
+      "another process has taken the place of worker 0 (worker-0), which this process had: it "
+      "has to end");
   Step(Worker(1));
   Step(Shard(0));
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);

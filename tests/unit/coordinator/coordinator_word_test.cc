@@ -108,7 +108,7 @@ TEST_F(CoordinatorWordTest, OneThatDiffersInASealingRoundAndRepairsNothingIsLeft
   for (const uint32_t worker : {0, 1, 3}) Step(SealBeat(worker, {1, 2}, 1));
   // The worker lives, and reports arbitrary hashes.
   EXPECT_THAT(All<PhaseChanged>(Pass(32, {0, 1, 2, 3})), IsEmpty());
-  EXPECT_THAT(Status().trouble, HasSubstr("worker 2 (worker-2) is to repair its own"));
+  EXPECT_THAT(Status().trouble, HasSubstr("worker 2 (worker-2) has to repair its replica"));
   EXPECT_THAT(All<PhaseChanged>(Pass(300, {0, 1, 2, 3})), IsEmpty());
   EXPECT_THAT(Notices(Pass(302, {0, 1, 2, 3})),
               HasSubstr("worker 2 (worker-2) has not reported the hashes of its replica with all "

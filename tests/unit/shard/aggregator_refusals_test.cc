@@ -248,7 +248,7 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
             "shard 0: 4.1 M coefficients and up to 1 workers want about 24.7 MB of memory (16.4 MB "
             "of state, 8.2 MB of merged rounds, 74.1 kB of open pushes, 0 B of snapshots, 0 B of "
             "queues), 10.0 MB are available; more shards, a smaller cluster.shard_memory_mb or a "
-            "smaller cluster.workers_max want less");
+            "smaller cluster.workers_max need less");
 
   const auto fits = [&](uint64_t available_bytes) {
     options.available_bytes = available_bytes;

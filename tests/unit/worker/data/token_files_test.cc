@@ -160,7 +160,7 @@ TEST_F(TokenFiles, AreRefusedWhereTheyAreNotWhole) {
   std::filesystem::remove(folder_ + "/a.bin");
   WriteShard("b.bin", {1, 2, 3}, 1, 1);
   EXPECT_THAT(LoadError(), HasSubstr("b.bin: got 6 bytes after its header, wanted those of the 4 "
-                                     "tokens that it tells of"));
+                                     "tokens that it counts"));
   std::filesystem::remove(folder_ + "/b.bin");
   WriteShard("c.bin", {1, 2, 3}, 2);
   EXPECT_THAT(LoadError(), HasSubstr("got a shard of llm.c of version 2, wanted version 1"));
