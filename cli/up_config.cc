@@ -81,7 +81,7 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* da
     if (options.worker_command.has_value()) {
       return InvalidArgument(
           "--start-from: got one beside --worker-command, whose workers bring their weights; "
-          "wanted them loaded there");
+          "wanted the command to load them");
     }
     overrides.push_back("run.start=member");
   }
@@ -110,8 +110,8 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options, DataReport* da
   }
   if (config.model.kind == "external") {
     return InvalidArgument(
-        "model.kind: got external, which longwave-worker has not; wanted --worker-command beside "
-        "it");
+        "model.kind: got external, which longwave-worker does not train; wanted --worker-command "
+        "beside it");
   }
   if (options.data.has_value()) {
     config.data.path = *options.data;

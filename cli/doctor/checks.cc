@@ -111,7 +111,7 @@ Finding CheckGpu(const DriverReading& driver, const absl::StatusOr<WorkerReading
 
 Finding CheckDriver(const DriverReading& driver) {
   if (driver.version.empty() && driver.cuda_version == 0) {
-    if (!driver.on_the_bus) return {"driver", kOk, "none, and no GPU of NVIDIA's to need it", ""};
+    if (!driver.on_the_bus) return {"driver", kOk, "none, and no NVIDIA GPU that needs it", ""};
     return {"driver", kFailed, "an NVIDIA GPU is on the PCI bus, but no driver is loaded",
             "install NVIDIA's driver (Debian: nvidia-driver; Ubuntu: nvidia-driver-580-server) and "
             "start the machine again"};
@@ -217,7 +217,7 @@ Finding CheckCoordinator(const CoordinatorReading& coordinator) {
     absl::StrAppend(&what, ", ", Message(coordinator.status));
     if (may_not) {
       return {"coordinator", kWarning, std::move(what),
-              "join the run, and give the credentials that it leaves with --state-dir"};
+              "join the run, and name with --state-dir its folder, which has the credentials"};
     }
     return {"coordinator", kFailed, std::move(what),
             "check that it is a coordinator of Longwave, and see its log"};

@@ -163,8 +163,8 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
     absl::StatusOr<ClockReading> clock = MeasureClock(*secured);
     if (clock.ok()) {
       reading.clock = std::move(clock);
-      reading.status =
-          Unauthenticated("the run is secured, and without credentials nobody is told more");
+      reading.status = Unauthenticated(
+          "the run is secured, and its coordinator tells no more without credentials");
       return reading;
     }
   }

@@ -10,7 +10,8 @@ labels, gzipped or not.
 preset longwave; in a run whose method syncs gradients merged_adamw (ddp), or none where the run's update is the optimizer
 (demo, flexdemo).
 
-The ResNet's norms are GroupNorm: BatchNorm keeps running means in buffers, which no worker sends to another (docs/how-to/python.md).
+The ResNet's norms are GroupNorm: BatchNorm keeps running means in buffers, which no worker sends to another
+(docs/how-to/python.md).
 """
 
 from __future__ import annotations

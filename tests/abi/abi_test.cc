@@ -296,7 +296,7 @@ TEST_F(OneMember, AStepOfMoreTokensThanTheConfigurationHasWeighsAsTheMost) {
   const RunStatus status = run_.status();
   ASSERT_EQ(status.warnings.size(), 1u);
   EXPECT_THAT(status.warnings[0].sentence,
-              HasSubstr(absl::StrCat("tokens: got 1000000 of a step, which weighs as ",
+              HasSubstr(absl::StrCat("tokens: got 1000000 for a step, which counts as ",
                                      run.tokens_max, ", the most")));
 }
 

@@ -204,10 +204,10 @@ absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
   const uint64_t tokens_max = StepTokensMax();
   if (tokens > tokens_max && !std::exchange(said_tokens_, true)) {
     const std::string text = absl::StrCat(
-        "tokens: got ", tokens, " of a step, which weighs as ", tokens_max,
+        "tokens: got ", tokens, " for a step, which counts as ", tokens_max,
         ", the most that the run's configuration allows (train.batch times model.context",
         link_.has_value() ? ", shared by the node's ranks" : "",
-        "), as does any step above it; wanted a train.batch of the run that covers its steps");
+        "), and so does every larger step; wanted a train.batch of the run that covers the steps");
     Log(LogLevel::kWarning, text);
     Warn(text);
   }

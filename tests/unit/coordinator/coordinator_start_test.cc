@@ -34,8 +34,8 @@ TEST_F(CoordinatorStartTest, ASeedsRunRefusesOtherFirstWeightsNamingTheSegment) 
   Step(With(0, {51, 52}));
   EXPECT_EQ(Refusal(Step(With(1, {51, 0xabc})), absl::StatusCode::kInvalidArgument),
             "worker worker-1 begins with other weights than the run: segment 1: got hash "
-            "0000000000000abc, wanted 0000000000000034; of one run.seed the same version of "
-            "longwave draws the same weights. With run.start: member the worker would join all the "
+            "0000000000000abc, wanted 0000000000000034; the same version of longwave draws the "
+            "same weights from one run.seed. With run.start: member the worker would join all the "
             "same and fetch the run's weights");
   EXPECT_EQ(Only<WorkerRegistered>(Step(With(1, {51, 52}))).worker, 1u);
 }
