@@ -127,7 +127,6 @@ class TrainingMember {
   void LoadState(const Checkpoint& checkpoint);
   bool CatchesUp() const;
   void ReportState();
-  void LogSeconds() const;
 
   WorkerCoreOptions CoreOptions() const;
 
