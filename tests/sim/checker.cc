@@ -44,9 +44,14 @@ void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_
   if (std::all_of(owed, owed + kSegmentElements, [](double value) { return value == 0; }))
     account->counted[segment] = counted_[{account->line, segment}];
   for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
+  const uint32_t crc = Crc32c(payload.bytes());
+  auto& pushes = segments_[segment].rounds[round].pushes[worker];
+  // A round that happens again gets what was taken back from it, possibly in equal bytes.
+  std::erase_if(pushes, [&](const Push& push) {
+    return push.line == account->line && push.crc == crc && push.fate == Fate::kLate;
+  });
   // The copy keeps the encoder from reusing its buffer.
-  segments_[segment].rounds[round].pushes[worker].push_back(
-      {.line = account->line, .crc = Crc32c(payload.bytes()), .payload = payload, .fate = {}});
+  pushes.push_back({.line = account->line, .crc = crc, .payload = payload, .fate = {}});
 }
 
 void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
