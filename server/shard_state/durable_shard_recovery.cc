@@ -288,6 +288,8 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
 }
 
 absl::Status DurableShard::KeepRestored(const RestoredRecord& record) {
+  // A failed commit takes back what it has appended, which must not become durable here.
+  LONGWAVE_RETURN_IF_ERROR(append_failure_);
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t sequence, store_->log().Append(record));
   LONGWAVE_RETURN_IF_ERROR(store_->log().Sync());
   ProgressOf(record.segment).replay_from = sequence + 1;

@@ -67,17 +67,23 @@ TEST(SimWorld, SeedsHoldWithFaults) {
 // Seeds that once ended in a violation, beyond the seeds of the usual tests.
 TEST(SimWorld, SeedsThatFailedHold) {
   for (const uint64_t seed :
-       {1256,   3971,   4322,   8177,   16565,  17335,  19852,  27083,  31245, 35905,
-        42666,  44643,  44927,  70431,  79406,  85761,  94357,  97192,  97890, 102504,
+       {4751,   7419,   7613,   9233,   13866,  23639,  28429,  1256,   3971,
+        4322,   8177,   16565,  17335,  19852,  27083,  31245,  35905,  42666,
+        44643,  44927,  70431,  79406,  85761,  94357,  97192,  97890,  102504,
         111136, 121454, 127668, 153803, 173115, 187204, 190709, 307961, 314441}) {
     ExpectHolds({.seed = seed});
   }
 }
 
 TEST(SimWorld, SeedsThatFailedWithFragmentsHold) {
-  for (const uint64_t seed : {2262, 3546, 700604, 717804}) {
+  for (const uint64_t seed : {2262, 3546, 7402, 700604, 717804}) {
     ExpectHolds({.seed = seed, .fragments = true});
   }
+}
+
+TEST(SimWorld, SeedsThatFailedWithNodesHold) {
+  for (const uint64_t seed : {1254, 1620, 1891, 4907, 5016, 9533})
+    ExpectHolds({.seed = seed, .nodes = true});
 }
 
 // The rules hold for any number of workers, also where no other replica can repair one.
