@@ -307,9 +307,13 @@ std::vector<ConfigKey> ClusterKeys() {
                "shards in turns; segments are spread over these rounds. Log is dropped that is "
                "older than two of each; who joins fetches the cheaper of snapshot and log."),
       WholeKey(LONGWAVE_KEY(cluster.checkpoint_rounds), 1, 0, 1'000'000,
-               "Rounds between two checkpoints of a worker that has a folder (--state-dir): its "
-               "residual momentum and its optimizer's state. One that is told to end writes one "
-               "more. 0: none."),
+               "Rounds between two checkpoints of a worker that has a folder (--state-dir), at "
+               "least: its residual momentum and its optimizer's state, copied between two steps "
+               "and written while it trains. One that is told to end writes one more. 0: none."),
+      NumberKey(
+          LONGWAVE_KEY(cluster.checkpoint_share), 0.1, 0.001, 1,
+          "Share of the time in which a worker's disk may write a checkpoint: by 0.1 one that "
+          "takes a second is spread over ten."),
   };
 }
 

@@ -32,21 +32,23 @@ Rows TrainingRows() {
                "L2 norm of the last step's gradient before clipping.",
                "with `train.clip_norm` above 0"),
       HistogramRow("longwave_worker_step_seconds", ShortSeconds(), "Time of an inner step."),
-      HistogramRow(
-          "longwave_worker_sync_seconds", LongSeconds(),
-          "Time that a sync of a fragment kept it from computing: encode, checkpoint, send, wait, "
-          "decode and other."),
+      HistogramRow("longwave_worker_sync_seconds", LongSeconds(),
+                   "Time that a sync of a fragment kept it from computing: encode, checkpoint, "
+                   "send, journal, wait, "
+                   "decode and other."),
       CounterRow(
           "longwave_worker_phase_seconds_total",
           {{"phase",
-            {"data", "forward_backward", "optimizer", "encode", "send", "wait", "decode",
+            {"data", "forward_backward", "optimizer", "encode", "send", "journal", "wait", "decode",
              "validate", "checkpoint", "catch_up", "other"}}},
           "Its time, by what went on: making batches; forward and backward pass (on a GPU what is "
           "enqueued shows where it is waited for); optimizer and clipping; encoding; handing "
           "payloads to the link (their way out is part of `wait`, or of the steps of an overlap); "
+          "waiting until they are in the journal; "
           "waiting for merged updates; decoding and applying them, hashes included; validation; "
           "checkpoints; catching up and repairs; and what else keeps it from its inner steps "
-          "(`other`). encode, checkpoint, send, wait, decode and other together are the time that "
+          "(`other`). encode, checkpoint, send, journal, wait, decode and other together are the "
+          "time that "
           "it has synced. Since this process began."),
       HistogramRow(
           "longwave_worker_meeting_seconds", ShortSeconds(),

@@ -29,7 +29,10 @@ std::string_view Name(Canary canary) {
                                                 "unkept-fill",
                                                 "forgotten-flight",
                                                 "unnamed-answer",
-                                                "own-start"};
+                                                "own-start",
+                                                "unread-journal",
+                                                "cut-journal",
+                                                "trusted-journal"};
   static_assert(std::size(kNames) == static_cast<size_t>(Canary::kCount));
   return EnumName(canary, kNames);
 }

@@ -33,6 +33,9 @@ enum class Canary : uint8_t {
   kForgottenFlight,       // a worker that is told to end does not keep the pushes in flight
   kUnnamedAnswer,         // the answer to a hello names another one
   kOwnStart,              // a worker begins with its own first weights instead of the run's
+  kUnreadJournal,         // a worker that returns does not read the journal of its pushes
+  kCutJournal,            // a checkpoint that is written drops what was pushed since its copy
+  kTrustedJournal,        // damage in the middle of a journal is taken for its end
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);
