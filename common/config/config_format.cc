@@ -33,8 +33,8 @@ Lists, aliases and tags have no place in a configuration. `runs/<name>/` keeps t
 
 The column *binds* says in whom a value has to be the same. `yes`: in all processes of a run, as it decides what the
 run computes; the coordinator refuses one that differs, with the key and both values. `at most`: the coordinator and
-the shards have the same, and a worker that or less. `not with topk`: as `yes` with another `sync.up.selection`. Empty:
-each process may have its own, and come back with another.
+the shards have the same, and a worker that or less. `not with topk`: as `yes` with another `sync.up.selection`. `with
+auto`: as `yes` with `sync.inner_steps` auto. Empty: each process may have its own, and come back with another.
 )";
 
 std::string Quoted(const std::string& text) {
@@ -63,7 +63,7 @@ std::string SectionTitle(const std::string& section) {
 }
 
 std::string_view BindingCell(Binding binding) {
-  return EnumName(binding, {"", "yes", "not with topk", "at most"});
+  return EnumName(binding, {"", "yes", "not with topk", "at most", "with auto"});
 }
 
 }  // namespace
@@ -100,6 +100,8 @@ std::string BindingSettings(const RunConfig& config) {
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.binding == Binding::kNone || (own_k && key.binding == Binding::kEqualDrawn)) continue;
+    // Runs with a fixed interval have the settings that they had before there was another.
+    if (key.binding == Binding::kEqualAuto && !FitsInterval(config)) continue;
     absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
   absl::StrAppend(&text, "arithmetic version: ", kArithmeticVersion, "\n");

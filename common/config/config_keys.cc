@@ -157,9 +157,23 @@ std::vector<ConfigKey> SyncKeys() {
           "s, what a worker tells the others. `pseudo-gradient`: θ − θᵢ, the anchor less the "
           "replica after H inner steps. `gradient` (H = 1): lr·g, except with `sync.update` "
           "inner, where it is g itself, so that clipping and optimizer see the merged gradient."),
-      WholeKey(
+      WholeOrAutoKey(
           LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
-          "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal."),
+          "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal. "
+          "`auto`: the coordinator fits H to the links while the run trains, the same for all "
+          "workers in a round: the smallest with which the members that make a quorum "
+          "(`sync.quorum`) lose at most `sync.target_share` of their time by syncs. Log and status "
+          "say H and why it changed. Not with `sync.signal` gradient."),
+      WholeKey(LONGWAVE_KEY(sync.inner_steps_min), 2, 1, 1'000'000,
+               "The smallest H with `sync.inner_steps` auto, which fragments and an overlap fit."),
+      WholeKey(LONGWAVE_KEY(sync.inner_steps_max), 100, 1, 1'000'000,
+               "The largest H with `sync.inner_steps` auto. The first rounds have the geometric "
+               "mean of both."),
+      NumberKey(
+          LONGWAVE_KEY(sync.target_share), 0.03, 0.001, 0.5,
+          "With `sync.inner_steps` auto, the share of their time that syncs may keep members "
+          "from computing. The time that one waits for another that computes more slowly does "
+          "not count."),
       NumberKey(LONGWAVE_KEY(sync.beta), 0.45, 0, kMomentumMax,
                 "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent; "
                 "one whose push was late is added whole to the next."),

@@ -17,7 +17,18 @@ Rows RunRows() {
       GaugeRow("longwave_coordinator_epoch", "The epoch of the membership."),
       GaugeRow("longwave_coordinator_round",
                "The oldest round that is not finished, counted from 0."),
-      GaugeRow("longwave_coordinator_rounds_planned", "Rounds of the whole run."),
+      GaugeRow("longwave_coordinator_rounds_planned",
+               "Rounds of the whole run; with `sync.inner_steps` auto as many as there will be if "
+               "the interval stays."),
+      GaugeRow("longwave_coordinator_inner_steps",
+               "With `sync.inner_steps` auto: the inner steps of the newest decided round; else "
+               "absent."),
+      GaugeRow("longwave_coordinator_sync_cost_ratio",
+               "Likewise: the share of their time that syncs keep the members from computing with "
+               "so many inner steps, by the last rounds, without the wait for slower members "
+               "(`sync.target_share`)."),
+      CounterRow("longwave_coordinator_interval_changes_total",
+                 "Likewise: changes of the interval since the run began."),
       CounterRow("longwave_coordinator_rounds_finished_total",
                  "Rounds that every member has finished or skipped, since the run began."),
       CounterRow(

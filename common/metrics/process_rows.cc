@@ -14,7 +14,9 @@ Rows EveryRows() {
                "1; what the run is, by `run.preset`, `model.kind`, `sync.signal` and "
                "`security.mode` of this process's configuration. That of the coordinator has "
                "neither `shard` nor `worker`: one a run."),
-      GaugeRow("longwave_inner_steps", "Inner steps of a round, H (`sync.inner_steps`)."),
+      GaugeRow("longwave_inner_steps",
+               "Inner steps of a round, H (`sync.inner_steps`); with auto the most that a round "
+               "may have."),
       GaugeRow("longwave_round_grace_seconds",
                "Time that a round waits for the rest at most, once a quorum has pushed "
                "(`cluster.grace_max_s`)."),

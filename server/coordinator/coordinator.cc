@@ -31,7 +31,9 @@ void AddFormer(uint64_t incarnation, std::vector<uint64_t>* former) {
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
-    : options_(options), ledger_(options.rounds) {}
+    : options_(options), ledger_(options.rounds) {
+  if (options.interval) schedule_.emplace(*options.interval, options.heartbeat_timeout);
+}
 
 std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, absl::Time now,
                                                  Rng& rng) {
@@ -178,8 +180,7 @@ void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
 }
 
 ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
-  const auto finished =
-      static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), options_.rounds));
+  const auto finished = static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), rounds()));
   return {run_, shard.restore, finished, shard.state.log_records, shard.told_epoch};
 }
 
@@ -305,6 +306,8 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
                                   shard.told_epoch, ", the last that it was told"),
                      effects);
   }
+  if (goes_on_ && !is_over() && schedule_ && !schedule_->UndecidedOf(heartbeat).empty())
+    return RefuseAll(schedule_->UndecidedOf(heartbeat), effects);
   if (std::exchange(shard.silent, false)) {
     Note(effects, "shard ", heartbeat.shard, " is heard again after ",
          FormatSeconds(now - shard.heard));

@@ -149,6 +149,7 @@ struct CoordinatorRecord {
   std::vector<uint64_t> start_hashes;  // of the run's first weights, by segment
   std::vector<FinishedRound> rounds;   // all, in order; sealing rounds last
   std::vector<OpenReport> reports;     // by round, then worker
+  Intervals intervals;                 // the decided rounds, if the coordinator decides them
 
   bool operator==(const CoordinatorRecord&) const = default;
 };
@@ -162,6 +163,9 @@ struct CoordinatorChanges {
   std::vector<FinishedRound> rounds;   // appended to the record's
   // New reports; reports of rounds before state.next_round are obsolete.
   std::vector<OpenReport> reports;
+  // All decided rounds, if there are more. Not among the fields: a run with a fixed interval has
+  // the format that it had before there was another.
+  std::optional<Intervals> intervals;
   LONGWAVE_FIELDS(state, manifest_changed, manifest, start_hashes, rounds, reports)
   bool operator==(const CoordinatorChanges&) const = default;
 };

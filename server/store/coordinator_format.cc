@@ -16,7 +16,11 @@ std::vector<std::byte> Encode(const CoordinatorChanges& changes) {
   constexpr size_t kUsualBytes = 4096;
   FieldWriter out;
   out.Reserve(kUsualBytes);
-  out(kRecordMagic, kCoordinatorFormat, changes);
+  if (changes.intervals.has_value()) {
+    out(kRecordMagic, kCoordinatorFormatWithIntervals, changes, *changes.intervals);
+  } else {
+    out(kRecordMagic, kCoordinatorFormat, changes);
+  }
   return out.Take();
 }
 
@@ -28,11 +32,13 @@ absl::StatusOr<CoordinatorChanges> DecodeCoordinatorChanges(std::span<const std:
   if (magic != kRecordMagic) {
     return FailedPrecondition(absl::StrFormat("magic: got %08x, wanted %08x", magic, kRecordMagic));
   }
-  if (format != kCoordinatorFormat) {
-    return FailedPrecondition("format: got ", format, ", wanted ", kCoordinatorFormat);
+  if (format != kCoordinatorFormat && format != kCoordinatorFormatWithIntervals) {
+    return FailedPrecondition("format: got ", format, ", wanted ", kCoordinatorFormat, " or ",
+                              kCoordinatorFormatWithIntervals);
   }
   CoordinatorChanges changes;
   in(changes);
+  if (format == kCoordinatorFormatWithIntervals) in(changes.intervals.emplace());
   if (!in.good()) return DataLoss("a value that is none of its kind");
   if (!in.done()) return DataLoss("its length is not what its fields say");
   if (changes.manifest) LONGWAVE_RETURN_IF_ERROR(Validate(*changes.manifest));

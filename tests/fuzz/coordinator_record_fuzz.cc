@@ -85,7 +85,8 @@ std::vector<std::byte> HeadPutRight(std::span<const std::byte> change) {
   std::vector<std::byte> bytes(change.begin(), change.end());
   bytes.resize(std::max(bytes.size(), kHeadBytes));
   StoreLe<uint32_t>(0x6443574c, bytes.data());
-  StoreLe<uint32_t>(kCoordinatorFormat, bytes.data() + 4);
+  if (LoadLe<uint32_t>(bytes.data() + 4) != kCoordinatorFormatWithIntervals)
+    StoreLe<uint32_t>(kCoordinatorFormat, bytes.data() + 4);
   return bytes;
 }
 

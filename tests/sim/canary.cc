@@ -29,7 +29,9 @@ std::string_view Name(Canary canary) {
                                                 "unkept-fill",
                                                 "forgotten-flight",
                                                 "unnamed-answer",
-                                                "own-start"};
+                                                "own-start",
+                                                "own-interval",
+                                                "unkept-interval"};
   static_assert(std::size(kNames) == static_cast<size_t>(Canary::kCount));
   return EnumName(canary, kNames);
 }

@@ -282,7 +282,7 @@ lw_run AbiMember::Describe() const {
           .parameters = place_->layout().parameter_count(),
           .steps = config_.run.steps,
           .rounds = RoundCount(config_),
-          .inner_steps = config_.sync.inner_steps,
+          .inner_steps = MostInnerSteps(config_.sync),
           .tokens_max = StepTokensMax(),
           .sends_gradient = SendsGradient(config_),
           .takes_gradient = TakesGradient(config_)};
@@ -293,8 +293,18 @@ lw_figures AbiMember::Figures() const {
   figures.writes_weights = writes_weights_;
   figures.step = was_finished_ ? config_.run.steps : 0;
   if (member_.has_value()) figures.step = member_->step();
-  figures.round = figures.step / config_.sync.inner_steps;
-  if (!member_.has_value()) return figures;
+  if (!member_.has_value()) {
+    if (FitsInterval(config_)) return figures;
+    figures.round = figures.step / config_.sync.inner_steps;
+    figures.rounds = RoundCount(config_);
+    figures.inner_steps = config_.sync.inner_steps;
+    return figures;
+  }
+  const RoundPlan& rounds = member_->plan().rounds();
+  figures.round = rounds.RoundOf(figures.step);
+  figures.rounds = rounds.expected_round_count();
+  if (rounds.IsDecided(static_cast<uint32_t>(figures.round)))
+    figures.inner_steps = rounds.InnerSteps(static_cast<uint32_t>(figures.round));
   const WorkerState& state = member_->stats();
   figures.skipped_steps = skipped_;
   figures.tokens = state.tokens;

@@ -5,6 +5,11 @@
 #include "common/base/trigonometry.h"
 
 namespace longwave {
+namespace {
+
+constexpr uint64_t kValidations = 20;
+
+}  // namespace
 
 Schedule::Schedule(const TrainSection& train, uint64_t steps)
     : peak_(train.learning_rate),
@@ -25,8 +30,18 @@ double Schedule::LearningRate(uint64_t step) const {
 }
 
 uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds) {
-  constexpr uint64_t kValidations = 20;
   return validate_every > 0 ? validate_every : std::max<uint64_t>(1, rounds / kValidations);
+}
+
+bool ValidationIsDue(uint32_t validate_every, const RoundPlan& rounds, uint32_t round) {
+  const uint64_t count = rounds.round_count();
+  if (uint64_t{round} + 1 == count) return true;
+  if (validate_every > 0 || rounds.is_fixed())
+    return (uint64_t{round} + 1) % ValidationInterval(validate_every, count) == 0;
+  const auto part = [&](uint32_t before) {
+    return rounds.FirstStep(before) * kValidations / rounds.steps();
+  };
+  return part(round + 1) > part(round);
 }
 
 }  // namespace longwave

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/config/run_config.h"
+#include "common/control/round_plan.h"
 
 namespace longwave {
 
@@ -26,6 +27,10 @@ class Schedule {
 // Rounds between validations: the configured number, or one that gives about twenty in a run of
 // `rounds`.
 uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds);
+
+// Whether a validation follows the round, which is decided: by ValidationInterval or, if
+// the number of rounds is not fixed, twenty times in all; and after the last round.
+bool ValidationIsDue(uint32_t validate_every, const RoundPlan& rounds, uint32_t round);
 
 }  // namespace longwave
 

@@ -360,11 +360,31 @@ TEST(CoordinatorFormat, NoPrefixIsTaken) {
   }
 }
 
+TEST(CoordinatorFormat, OnlyDecidedRoundsNeedTheNewerOne) {
+  CoordinatorChanges changes = SomeChanges();
+  const std::vector<std::byte> before = Encode(changes);
+  EXPECT_EQ(before[4], std::byte{kCoordinatorFormat});
+  changes.intervals = Intervals{.decided_rounds = 9, .changes = {{0, 14}, {5, 28}}};
+  const std::vector<std::byte> bytes = Encode(changes);
+  EXPECT_EQ(bytes[4], std::byte{kCoordinatorFormatWithIntervals});
+  ASSERT_TRUE(*DecodeCoordinatorChanges(bytes) == changes);
+  for (size_t i = before.size(); i < bytes.size(); ++i)
+    EXPECT_FALSE(DecodeCoordinatorChanges(std::span(bytes).first(i)).ok()) << "cut to " << i;
+  CoordinatorRecord record;
+  Apply(changes, &record);
+  EXPECT_EQ(record.intervals, *changes.intervals);
+  changes.intervals.reset();  // as they were
+  Apply(changes, &record);
+  EXPECT_EQ(record.intervals.decided_rounds, 9u);
+  EXPECT_EQ(ChangesFromNothing(record).intervals, record.intervals);
+}
+
 TEST(CoordinatorFormat, RefusesOtherVersions) {
   std::vector<std::byte> newer = Encode(SomeChanges());
-  newer[4] = std::byte{kCoordinatorFormat + 1};
+  newer[4] = std::byte{kCoordinatorFormat + 2};
   EXPECT_EQ(DecodeCoordinatorChanges(newer).status().message(),
-            absl::StrCat("format: got ", kCoordinatorFormat + 1, ", wanted ", kCoordinatorFormat));
+            absl::StrCat("format: got ", kCoordinatorFormat + 2, ", wanted ", kCoordinatorFormat,
+                         " or ", kCoordinatorFormat + 1));
   newer[0] = std::byte{0};
   EXPECT_EQ(DecodeCoordinatorChanges(newer).status().message(),
             "magic: got 64435700, wanted 6443574c");
