@@ -48,7 +48,9 @@ absl::Status CheckLonger(const RunFolder& folder, const RunConfig& before,
   if (rounds + (is_short ? 1 : 0) >= count) {
     return FailedPrecondition("--resume: got run.steps: ", config.run.steps, " for a run of ",
                               steps, " with ", rounds, " of ", count,
-                              " rounds; wanted it before the last round");
+                              " rounds; wanted it before the last round. A new run goes on from "
+                              "its weights: longwave up --start-from ",
+                              folder.model_file());
   }
   if (config.model.kind == "external") {
     PrintLine(stdout, "run.steps: ", steps, " -> ", config.run.steps,

@@ -54,6 +54,7 @@ struct Flags {
   std::string state_dir;
   bool exit_when_done = false;
   bool continues_failed = false;
+  bool takes_as_newest = false;
 };
 
 // The process that started this one waits for this line.
@@ -92,7 +93,8 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
            .health_address = flags.health,
            .metrics = &metrics,
            .exit_when_done = flags.exit_when_done,
-           .continues_failed = flags.continues_failed}));
+           .continues_failed = flags.continues_failed,
+           .takes_as_newest = flags.takes_as_newest}));
   SayHealth(service->health_address());
   SayReady(service->address());
   SayMetrics(metrics_server.get());
@@ -180,6 +182,8 @@ int Main(int argc, char** argv) {
                "coordinator: end with the run, with status 1 if it failed");
   app.add_flag("--continue-failed", flags.continues_failed,
                "coordinator: go on with the run in --state-dir if it has failed");
+  app.add_flag("--take-as-newest", flags.takes_as_newest,
+               "coordinator: go on from the record in --state-dir although the run was further");
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "shard: stay when the run is over, until told to end");
   const CLI::Option* const shard =

@@ -42,6 +42,10 @@ class ModelReplay {
   // Applies the segment's next update, rounds ascending. Updates before the segment's first known
   // state are skipped. Errors: a snapshot or an update that cannot be read.
   absl::Status Apply(uint32_t segment, uint32_t round, const Buffer& merged);
+  // The segment's next update is of a later round: a snapshot before it continues.
+  void Forget(uint32_t segment) {
+    if (segment < known_.size()) known_[segment] = false;
+  }
 
   // Stores the segments' hashes after these rounds, from now on, for HashAfter.
   void Remember(const std::vector<uint32_t>& rounds);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -75,7 +76,10 @@ absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, 
                    ? absl::OkStatus()
                    : model->Apply(merged.header.segment, merged.header.round, merged.payload);
       });
-  LONGWAVE_RETURN_IF_ERROR(log.Read([&audit](uint64_t sequence, const LogRecord& record) {
+  LONGWAVE_RETURN_IF_ERROR(log.Read([&audit, model](uint64_t sequence, const LogRecord& record) {
+    const auto* const restored = std::get_if<RestoredRecord>(&record);
+    if (restored != nullptr && restored->round > 0 && model != nullptr)
+      model->Forget(restored->segment);
     return audit.OnRecord(sequence, record);
   }));
   CheckLastRounds(input, shard, audit, headers, problems);

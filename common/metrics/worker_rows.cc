@@ -34,17 +34,20 @@ Rows TrainingRows() {
       HistogramRow("longwave_worker_step_seconds", ShortSeconds(), "Time of an inner step."),
       HistogramRow(
           "longwave_worker_sync_seconds", LongSeconds(),
-          "Time that a sync of a fragment kept it from computing: encode, send, wait and decode."),
+          "Time that a sync of a fragment kept it from computing: encode, checkpoint, send, wait, "
+          "decode and other."),
       CounterRow(
           "longwave_worker_phase_seconds_total",
           {{"phase",
             {"data", "forward_backward", "optimizer", "encode", "send", "wait", "decode",
-             "validate", "checkpoint", "catch_up"}}},
+             "validate", "checkpoint", "catch_up", "other"}}},
           "Its time, by what went on: making batches; forward and backward pass (on a GPU what is "
           "enqueued shows where it is waited for); optimizer and clipping; encoding; handing "
           "payloads to the link (their way out is part of `wait`, or of the steps of an overlap); "
           "waiting for merged updates; decoding and applying them, hashes included; validation; "
-          "checkpoints; catching up and repairs. Since this process began."),
+          "checkpoints; catching up and repairs; and what else keeps it from its inner steps "
+          "(`other`). encode, checkpoint, send, wait, decode and other together are the time that "
+          "it has synced. Since this process began."),
       HistogramRow(
           "longwave_worker_meeting_seconds", ShortSeconds(),
           "Time of a meeting of a node's ranks, after each inner step and again and again while "

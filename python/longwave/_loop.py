@@ -1,6 +1,7 @@
 """Calls of the library to a loop: its states for a checkpoint, its inner optimizer."""
 
-from typing import Dict, List, Optional, Tuple
+import contextlib
+from typing import ContextManager, Dict, List, Optional, Tuple
 
 import torch
 
@@ -51,6 +52,10 @@ class Loop:
         for name, kept, blob in blobs:
             if blob is not None:
                 load_state(kept, blob, name)
+
+    def on_device(self) -> ContextManager[None]:
+        """Replica.on_device; there is no replica before the run's model has come."""
+        return contextlib.nullcontext() if self.replica is None else self.replica.on_device()
 
     def gradient_ready(self) -> None:
         assert isinstance(self.optimizer, Optimizer) and self.replica is not None

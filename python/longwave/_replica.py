@@ -119,6 +119,23 @@ def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
             )
 
 
+_device: Optional[torch.device] = None  # the GPU that the library has memory and streams on, for the rest of the process
+
+
+def _stream_of(device: torch.device) -> Optional[torch.cuda.Stream]:
+    """The stream that the library works on; None: it works on the CPU. ValueError: it works on another GPU."""
+    global _device
+    if device.type != "cuda":
+        return None
+    if _device not in (None, device):
+        raise ValueError(
+            f"model: got parameters on {device}, wanted {_device}, on which this process has synced a model: a process syncs "
+            "on one GPU; start one for each"
+        )
+    _device = device
+    return torch.cuda.current_stream(device)
+
+
 class Replica:
     """Copies parameters to the flat array before a sync reads it, and back after one has changed it.
 
@@ -138,8 +155,8 @@ class Replica:
     ) -> None:
         self.parameters = list(parameters)
         self.device = flat_device(self.parameters)
-        on_cuda = self.device.type == "cuda"
-        self._stream = torch.cuda.current_stream(self.device) if on_cuda else None
+        self._stream = _stream_of(self.device)
+        self._may_be_captured = any(parameter.device.type == "cuda" for parameter in self.parameters)
         pinned = self.device.type == "cpu" and any(p.device.type == "cuda" for p in self.parameters)
         self.theta = torch.empty(count, dtype=torch.float32, device=self.device, pin_memory=pinned)
         self._views = self._cut(self.theta, offsets)
@@ -237,6 +254,20 @@ class Replica:
             _library.CPU if self._stream is None else _library.CUDA,
             None if self._stream is None else self._stream.cuda_stream,
         )
+
+    def give_cache_back(self) -> None:
+        """The memory that PyTorch keeps for later tensors, to the GPU: the library's comes from what is free there."""
+        if self._stream is not None:
+            with torch.cuda.device(self.device):
+                torch.cuda.empty_cache()
+
+    def refuse_capture(self) -> None:
+        """RuntimeError: the loop's stream is captured into a CUDA graph, which would repeat neither the count nor a sync."""
+        if self._may_be_captured and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                "got a step of Sync in the capture of a CUDA graph, whose replays would count no step and sync nothing; wanted "
+                "a graph of forward and backward alone, or Sync(…, hook=False) and sync.step() after each replay"
+            )
 
     @contextlib.contextmanager
     def on_device(self) -> Iterator[None]:

@@ -110,7 +110,7 @@ class Sync(RunState):
         except LongwaveError as error:
             raise error.with_traceback(None)  # the sentence says it, and the way to it in here says nothing more
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
-        self._finalizer = weakref.finalize(self, _drop, self._member)
+        self._finalizer = weakref.finalize(self, _drop, self._member, self._loop)
         try:
             self._begin(list(trained.values()), alias, place.coordinator)
         except BaseException as error:
@@ -138,6 +138,7 @@ class Sync(RunState):
         check_optimizer(self._loop.optimizer, self._sends_gradient, self._takes_gradient)
         self._replica = self._make_replica(parameters, alias)
         self._loop.replica = self._replica
+        self._replica.give_cache_back()
         with self._replica.on_device():
             events = self._member.begin(*self._replica.addresses())
         if events & _library.OVER:  # the worker has caught up with a run that is over, or has come after its end
@@ -191,6 +192,7 @@ class Sync(RunState):
                 "counted twice",
                 self._member,
             )
+        self._replica.refuse_capture()
         self._watch.count()
         if self._done:
             self._warn_of_late_step()
@@ -246,9 +248,10 @@ class Sync(RunState):
             if self._done:
                 if self._was_late and self._has_result:
                     Replica.scatter(self._replica)  # without the other ranks: theirs are as complete
-                self._member.finish()
+                with self._loop.on_device():
+                    self._member.finish()
             else:
-                _leave(self._member)
+                _leave(self._member, self._loop)
         finally:
             self._close()
 
@@ -320,7 +323,8 @@ class Sync(RunState):
         if self._closed:
             return
         try:
-            self._member.leave(failure)
+            with self._loop.on_device():
+                self._member.leave(failure)
         except LongwaveError:
             pass
         finally:
@@ -330,7 +334,8 @@ class Sync(RunState):
         self._done = True
         self._note_last()
         self._finalizer.detach()
-        self._member.close()
+        with self._loop.on_device():
+            self._member.close()
         if self._node is not None:
             self._node.close()
         for hook in self._hooks:
@@ -343,7 +348,7 @@ def _is_stop(error: BaseException) -> bool:
     return isinstance(error, LongwaveError) and error.status == STATUS_NAMES[STOPPED]
 
 
-def _leave(member: Member) -> None:
+def _leave(member: Member, loop: Loop) -> None:
     """Raises LongwaveError."""
     step, steps = int(member.figures().step), int(member.run.steps)
     if step < steps:
@@ -353,13 +358,15 @@ def _leave(member: Member) -> None:
             "left",
             member,
         )
-    member.leave()
+    with loop.on_device():
+        member.leave()
 
 
-def _drop(member: Member) -> None:
+def _drop(member: Member, loop: Loop) -> None:
     try:
-        _leave(member)
+        _leave(member, loop)
     except LongwaveError:
         pass  # forked, or over
-    member.close()
+    with loop.on_device():
+        member.close()
     unwatch(member)

@@ -41,6 +41,7 @@ ShardAudit::ShardAudit(const ShardAuditOptions& options, const Layout* layout,
 absl::Status ShardAudit::OnRecord(uint64_t sequence, const LogRecord& record) {
   if (const auto* push = std::get_if<PushRecord>(&record)) return OnPush(sequence, *push);
   if (const auto* merged = std::get_if<MergedRecord>(&record)) return OnMerged(sequence, *merged);
+  if (const auto* restored = std::get_if<RestoredRecord>(&record)) return OnRestored(*restored);
   return absl::OkStatus();
 }
 
@@ -107,6 +108,21 @@ absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged)
   segment->open_round = header.round + 1;
   segment->has_all_pushes = true;
   return UseState(header.segment, header.round + 1);
+}
+
+// A restore drops the pushes to the round that was open, and what the shard held back.
+absl::Status ShardAudit::OnRestored(const RestoredRecord& restored) {
+  const uint32_t index = restored.segment;
+  if (index - first_segment_ >= segments_.size()) return absl::OkStatus();
+  SegmentAudit& segment = segments_[index - first_segment_];
+  segment.open_round = restored.round;
+  segment.has_all_pushes = true;
+  segment.pushes.clear();
+  segment.last_norm = 0;
+  segment.residual.emplace(
+      KeepsResidual(options_.merge) ? layout_->segments()[index].coefficient_count : 0);
+  findings_.segments_restored += restored.round > 0;
+  return UseState(index, restored.round);
 }
 
 absl::Status ShardAudit::Begin(uint32_t index, uint32_t round) {

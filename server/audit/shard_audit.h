@@ -40,7 +40,7 @@ struct ShardFindings {
   uint64_t merges_unproved = 0;    // inputs are no longer in the log
   uint64_t states_compared = 0;    // snapshots of the shard's residual
   uint64_t pushes_open = 0;        // accepted, in a round that is still open
-  // Segments that begin after round 0, restored from the members' replicas.
+  // Restores of segments from the members' replicas, without those to round 0.
   uint64_t segments_restored = 0;
   uint64_t problem_count = 0;
   std::vector<std::string> problems;  // the first of them
@@ -50,7 +50,7 @@ struct ShardFindings {
 
 // Checks a shard's delta log, record by record, against the shard's promises:
 //
-//   - The rounds of a segment close one after the other, without a gap.
+//   - The rounds of a segment close one after the other, without a gap but for a restore.
 //   - Every accepted push enters exactly one merge, the one of its round, with its weight. A merge
 //     has no other contributions.
 //   - A push is accepted only if its residual accounts for the worker's push before. Otherwise the
@@ -99,6 +99,7 @@ class ShardAudit {
 
   absl::Status OnPush(uint64_t sequence, const PushRecord& push);
   absl::Status OnMerged(uint64_t sequence, const MergedRecord& merged);
+  absl::Status OnRestored(const RestoredRecord& restored);
   // The log's first mention of a segment.
   absl::Status Begin(uint32_t segment, uint32_t round);
   // Compares the snapshot before `round`, if there is one, with the known state, or takes its

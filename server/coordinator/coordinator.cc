@@ -51,6 +51,8 @@ std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, 
   Effects effects;
   if (outdated_.empty()) {
     std::visit([&](const auto& e) { On(e, now, effects); }, event);
+  } else if (std::holds_alternative<ShardHeartbeat>(event)) {
+    effects.push_back(ShardHeartbeatReply{.reason = outdated_});
   } else if (WantsAnswer(event)) {
     effects.push_back(Refused{Unavailable(outdated_)});
   }
@@ -62,6 +64,8 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     effects.push_back(Refused{std::move(status)});
     return;
   }
+  if (const std::string trace = TraceIn(request); !trace.empty())
+    return OnTrace(trace, now, effects);
   if (Worker* const known = FindWorker(request.name); known != nullptr) {
     const bool is_same = known->incarnation == request.incarnation;
     effects.push_back(WorkerRegistered{known->member.worker});
@@ -170,21 +174,14 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
        "; ", Members());
 }
 
-void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
-  outdated_ = absl::StrCat("the coordinator's folder is from an older time: ", why,
-                           "; nobody is answered until the coordinator is started again with its "
-                           "newest folder");
-  unsaved_ = true;
-  effects.push_back(Refused{Unavailable(outdated_)});
-  Note(effects, outdated_);
-}
-
 ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
   const auto finished = static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), rounds()));
   return {run_, shard.restore, finished, shard.state.log_records, shard.told_epoch};
 }
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
+  if (const std::string trace = TraceIn(heartbeat); !trace.empty())
+    return RefuseAll(trace, effects);
   if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
     // The Unavailable worker is alive and will retry.
     const auto asker = workers_.find(heartbeat.worker);
@@ -243,7 +240,10 @@ void Coordinator::OnMemberHeartbeat(Worker& worker, const WorkerHeartbeat& heart
     if (phase_ == RunPhase::kTraining && worker.is_joining()) Activate(worker, effects);
   }
   if (heartbeat.leaving) Leave(worker, "leaves", effects);
+  const uint32_t next_round = ledger_.next_round();
   FinishRounds(now, effects);
+  // Not by reports that are in the record.
+  has_finished_any_ |= !heartbeat.rounds.empty() && ledger_.next_round() != next_round;
   FinishRunIfDone(now, effects);
 }
 
@@ -290,6 +290,9 @@ void Coordinator::OnReports(Worker& worker, const WorkerHeartbeat& heartbeat, Ef
 }
 
 void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects) {
+  // Also in a heartbeat of a process that has registered with a newer record.
+  if (const std::string trace = TraceIn(heartbeat); !trace.empty())
+    return RefuseAll(trace, effects);
   if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
     effects.push_back(Refused{std::move(status)});
     return;
@@ -301,13 +304,6 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
     return;
   }
   Shard& shard = found->second;
-  if (goes_on_ && !is_over() && heartbeat.known_epoch > shard.told_epoch) {
-    return RefuseAll(absl::StrCat("shard ", heartbeat.shard, " knows an epoch after ",
-                                  shard.told_epoch, ", the last that it was told"),
-                     effects);
-  }
-  if (goes_on_ && !is_over() && schedule_ && !schedule_->UndecidedOf(heartbeat).empty())
-    return RefuseAll(schedule_->UndecidedOf(heartbeat), effects);
   if (std::exchange(shard.silent, false)) {
     Note(effects, "shard ", heartbeat.shard, " is heard again after ",
          FormatSeconds(now - shard.heard));

@@ -114,12 +114,8 @@ namespace longwave {
 // the answers say `waiting`. So no push reaches a shard that does not know its sender, however
 // often the members change. A shard gets the run's manifest with the epoch.
 //
-// With `interval` the coordinator decides the inner steps of rounds ahead of the newest open one,
-// and a member begins no round before it knows them. A decision is durable before it is told, and
-// stands. So all members have the same steps in a round, whenever they learn of it. A record that
-// lacks decided rounds is not the newest: a shard with an undecided round shows it. A worker that
-// knows rounds which are not decided is refused until they are, and for good if they are decided
-// otherwise.
+// With `interval` the coordinator decides the inner steps of rounds (RoundSchedule). A decision is
+// durable before it is told, and stands. A member begins no round before it knows its steps.
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistration, a reply, or Refused with
@@ -139,22 +135,20 @@ namespace longwave {
 // A refused event changes nothing.
 //
 // The answer to a shard's registration has the number of finished rounds and the length of its
-// folder's log as last reported. A shard whose folder is from an older time notices it by these.
-//
-// A coordinator made of an exported record gives the answers that the exporter would have given,
-// except that heartbeat timeouts start anew. A coordinator that was itself paused (a gap between
-// two Ticks of more than half of heartbeat_timeout) does not count the pause against the others.
+// folder's log as last reported, by which a shard notices that its folder is from an older time. A
+// coordinator made of an exported record gives the answers that the exporter would have given, but
+// heartbeat timeouts start anew. A coordinator that was itself paused (a gap between two Ticks of
+// more than half of heartbeat_timeout) does not count the pause against the others.
 //
 // A record that is not the newest (a backup) would give epochs and worker indices a second time. A
-// coordinator made of one learns so from a shard that knows an epoch that it was never told, or
-// that has a log of a run that has not begun. From then on every event that wants an answer is
-// refused with Unavailable, and nothing changes, not even for a coordinator made of this record:
-// what began since may have taken the same numbers. If only a worker knows such an epoch, that
-// worker alone is refused. A record of the newest epoch is good: rounds that it lacks were
-// reported, and stay without a record.
-//
-// Memory: the members, the ledger's records (about 150 bytes a finished round), the hashes of the
-// last kRoundsWithHashes rounds.
+// coordinator made of one learns so from a shard that knows an epoch that it was never told or has
+// a log of a run that has not begun, and from a worker that knows a later epoch or has a residual
+// of later rounds than any shard. From then on shards are told to merge nothing, other events are
+// refused with Unavailable, and nothing changes, not even for a coordinator made of this record,
+// until an operator decides (takes_as_newest): what began since may have taken the same numbers.
+// After this coordinator has finished a round, a worker's word counts for that worker alone. A
+// record of the newest epoch is good: rounds that it lacks stay without a record.
+// Memory: the members, about 150 bytes a finished round, the hashes of kRoundsWithHashes rounds.
 class Coordinator {
  public:
   explicit Coordinator(const CoordinatorOptions& options);
@@ -226,8 +220,6 @@ class Coordinator {
   void On(const StopRequested& request, absl::Time now, Effects& effects);
   void On(const WorkerExpelled& expelled, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
-  // Refuses every further event: this coordinator's record is not the run's newest.
-  void RefuseAll(const std::string& why, Effects& effects);
   ShardRegistration AnswerTo(const Shard& shard) const;
   void OnMemberHeartbeat(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now,
                          Effects& effects);
@@ -249,6 +241,15 @@ class Coordinator {
   absl::Status CheckHeartbeat(const ShardHeartbeat& heartbeat) const;
   // The reason why the run cannot go on after this heartbeat; empty if it can.
   static std::string FailureIn(const WorkerHeartbeat& heartbeat);
+
+  // --- coordinator_older.cc: a record from an older time
+  // The event's trace of a newer record, as a sentence; empty: there is none.
+  std::string TraceIn(const ShardHeartbeat& heartbeat) const;
+  std::string TraceIn(const WorkerHeartbeat& heartbeat) const;
+  std::string TraceIn(const RegisterWorker& request) const;
+  void OnTrace(const std::string& trace, absl::Time now, Effects& effects);  // of a registration
+  void RefuseAll(const std::string& why, Effects& effects);
+  void TakeAsNewest();
 
   // --- coordinator_members.cc: the members
   void BeginTrainingIfComplete(absl::Time now, Effects& effects);
@@ -323,8 +324,7 @@ class Coordinator {
   bool HearOfClosedRounds();
 
   // --- coordinator_intervals.cc
-  // Of the run; while it is not known the most that there can be.
-  uint64_t rounds() const;
+  uint64_t rounds() const;  // of the run; while it is not known the most that there can be
   bool KnowsRounds() const { return !schedule_ || schedule_->plan().round_count() != kRoundNever; }
   uint32_t NewestBegun() const;  // by members, as far as is known
   void DecideIntervals(Effects& effects);
@@ -358,7 +358,7 @@ class Coordinator {
   const CoordinatorOptions options_;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;                // why the run is over
-  const bool goes_on_ = false;        // made of a record
+  const bool goes_on_ = false;        // made of a record that may be from an older time
   std::string outdated_;              // why the record is not the newest one, else empty
   uint64_t run_ = 0;                  // drawn at the first step; never 0
   std::optional<Manifest> manifest_;  // the first worker's, and every worker's
@@ -377,6 +377,8 @@ class Coordinator {
   std::optional<absl::Time> last_tick_;
   std::optional<absl::Time> training_began_;
   std::optional<absl::Time> ended_;
+  std::optional<absl::Time> traced_at_;    // the first OnTrace
+  bool has_finished_any_ = false;          // a round, in this process
   double seconds_before_ = 0;              // seconds of training in the record
   std::optional<absl::Time> alone_since_;  // the run has no members
   // All members have ended, and closed rounds or the weights are missing.

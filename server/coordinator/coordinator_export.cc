@@ -102,7 +102,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
     : options_(options),
       phase_(record.state.phase),
       reason_(std::move(record.state.reason)),
-      goes_on_(true),
+      goes_on_(!options.takes_as_newest),
       outdated_(std::move(record.state.outdated)),
       run_(record.state.run),
       manifest_(std::move(record.manifest)),
@@ -133,6 +133,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
     reason_.clear();
     unsaved_ = true;
   }
+  if (options_.takes_as_newest && phase_ == RunPhase::kTraining) TakeAsNewest();
 }
 
 CoordinatorState Coordinator::ExportState(absl::Time now) const {

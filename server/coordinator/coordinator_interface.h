@@ -37,6 +37,7 @@ struct CoordinatorOptions {
   absl::Duration start_timeout = absl::Seconds(300);
   absl::Duration away_timeout = absl::InfiniteDuration();  // in start_timeout's place: see below
   bool continues_failed = false;  // a record of a run that has failed goes on where it ended
+  bool takes_as_newest = false;   // an operator has decided to go on from the record in any case
   // A new process of a shard gets the place of one without a heartbeat for this long.
   absl::Duration replace_after = absl::Seconds(2);
   // The run waits for no member whose newest report is more rounds than this behind the run's.

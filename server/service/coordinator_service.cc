@@ -480,6 +480,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     const CoordinatorServiceOptions& options) {
   CoordinatorOptions core_options = OptionsOf(options.config);
   core_options.continues_failed = options.continues_failed;
+  core_options.takes_as_newest = options.takes_as_newest;
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   std::unique_ptr<CoordinatorStore> store;
   std::optional<CoordinatorRecord> record;
@@ -496,6 +497,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     Log(LogLevel::kInfo, absl::StrFormat("goes on with run %016x: %s, epoch %d, %d rounds finished",
                                          record->state.run, Name(record->state.phase),
                                          record->state.epoch, record->state.next_round));
+    if (options.takes_as_newest)
+      Log(LogLevel::kWarning, "takes this record as the run's newest, as an operator has decided");
   }
   std::optional<MetricsFile> metrics;
   if (!options.run_dir.empty()) {

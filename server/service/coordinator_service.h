@@ -26,6 +26,7 @@ struct CoordinatorServiceOptions {
   Metrics* metrics = nullptr;
   bool exit_when_done = false;    // end with the run; false: answer calls until told to end
   bool continues_failed = false;  // see CoordinatorOptions
+  bool takes_as_newest = false;   // likewise
 };
 
 // The coordinator of one run: the pure state machine behind gRPC, with the real clock.

@@ -153,6 +153,16 @@ void ShardDataPlane::SetHashChecks(std::vector<HashCheck> hash_checks) {
   });
 }
 
+void ShardDataPlane::HoldBack(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (reason == held_back_) return;
+  held_back_ = reason;
+  Log(LogLevel::kWarning, reason.empty() ? "takes pushes again" : reason);
+  Post([this, reason] {
+    if (core_ != nullptr) core_->HoldBack(reason);
+  });
+}
+
 void ShardDataPlane::Stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;

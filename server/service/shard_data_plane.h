@@ -45,6 +45,7 @@ class ShardDataPlane {
   void Begin(uint64_t run, uint64_t incarnation, std::unique_ptr<DurableShard> shard);
   void SetMembership(Membership membership);
   void SetHashChecks(std::vector<HashCheck> hash_checks);
+  void HoldBack(const std::string& reason);  // see DurableShard
   void Stop();
 
   // For other threads; values are as of a moment between two frames. While the serving thread is
@@ -97,6 +98,7 @@ class ShardDataPlane {
   std::atomic<bool> stopping_ = false;
   bool serving_ = false;  // the serving thread takes frames, and owns the members below
   bool knows_members_ = false;
+  std::string held_back_;  // the coordinator's reason to merge nothing for now
   mutable std::vector<std::function<void()>> tasks_;  // in order of arrival
   mutable Asked<ShardHeartbeat> report_;
   mutable Asked<ShardReport> status_;

@@ -311,6 +311,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   bool Learn(const ShardHeartbeatReply& reply) {
     if (reply.names.has_value()) names_.Set(*reply.names);
     if (knows_manifest_ && !reply.hash_checks.empty()) data_.SetHashChecks(reply.hash_checks);
+    if (knows_manifest_) data_.HoldBack(reply.reason);
     bool learned = Open(reply.manifest);
     // A membership is unusable before the manifest. The coordinator repeats it until it is
     // confirmed.

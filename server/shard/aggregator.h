@@ -191,13 +191,17 @@ class Aggregator {
   // The segment's state that the log lacks, or has only in records that may be dropped. Pushes to
   // the open round are left out: Replay must begin before the first of them.
   SegmentSnapshot Export(uint32_t segment) const;
-  // The segment's state will come by Restore, and its pushes wait. The segment is therefore not the
-  // oldest open one, which alone is never busy.
-  void AwaitRestore(uint32_t segment) { StateOf(segment).awaits_restore = true; }
+  // The segment's state will come by Restore, and its owner holds its pushes back. The segment is
+  // therefore not the oldest open one, which alone is never busy.
+  void AwaitRestore(uint32_t segment);
+  // The segment closes no round for now, or again.
+  void HoldOpen(uint32_t segment, bool holds);
   // Replaces the segment's whole state. Without E and a closed update the snapshot opens its round
   // with E = 0. InvalidArgument, with nothing changed: the segment is another shard's, E has
   // another length, or the closed update is not of the round before or does not fit the layout.
   absl::Status Restore(uint32_t segment, SegmentSnapshot snapshot);
+  // Likewise: opens the round with E = 0, and keeps which pushes were the newest.
+  absl::Status RestoreAnew(uint32_t segment, uint32_t round);
   // Repeats a record of the log, without effects and counts:
   //   push         of the open round: accepted; of an older one: skipped
   //   merged       of the open round: closes it with exactly the record's contributors and factors;
@@ -227,6 +231,7 @@ class Aggregator {
   bool OwnsSegment(uint32_t segment) const { return segment - first_segment_ < segments_.size(); }
   const Membership& membership() const { return membership_; }
   bool IsMember(uint32_t worker) const { return FindMember(worker) != nullptr; }
+  bool IsDue(uint32_t worker, uint32_t round) const;
 
   // Sum of squares of the segment's E. segment: of this shard.
   double ResidualSquareSum(uint32_t segment) const;
@@ -248,6 +253,7 @@ class Aggregator {
     uint32_t segment = 0;
     uint32_t open_round = 0;
     bool awaits_restore = false;
+    bool is_held_open = false;
     std::map<uint32_t, Accepted> accepted;  // by worker, of the open round
     uint32_t strangers = 0;  // entries of `accepted` from workers that are not due (any more)
     uint64_t open_bytes = 0;
@@ -316,7 +322,6 @@ class Aggregator {
   absl::Status ReplayMerged(const MergedRecord& record);
 
   const Member* FindMember(uint32_t worker) const;
-  bool IsDue(uint32_t worker, uint32_t round) const;
   uint32_t DueCount(uint32_t round) const;
   SegmentRounds& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
   const SegmentRounds& StateOf(uint32_t segment) const {

@@ -22,7 +22,7 @@ uint32_t QuorumOf(double share, uint32_t count) {
 }  // namespace
 
 void Aggregator::CloseIfComplete(SegmentRounds& segment, absl::Time now, Effects& effects) {
-  if (segment.accepted.empty()) return;
+  if (segment.accepted.empty() || segment.is_held_open) return;
   // After most pushes some are still missing. Their number alone shows that, so a push costs the
   // same with any number of members.
   const uint32_t due = DueCount(segment.open_round);

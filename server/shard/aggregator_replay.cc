@@ -141,10 +141,22 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
   return fits.ok() ? fits : error(absl::StrCat("its update: ", fits.message()));
 }
 
+void Aggregator::AwaitRestore(uint32_t segment) {
+  HoldOpen(segment, true);
+  StateOf(segment).awaits_restore = true;
+}
+
+void Aggregator::HoldOpen(uint32_t segment, bool holds) {
+  SegmentRounds& state = StateOf(segment);
+  state.is_held_open = holds;
+  SetQuorumAt(state, absl::InfiniteFuture());
+  restored_ = true;  // the next TimePassed closes what is complete
+}
+
 absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   LONGWAVE_RETURN_IF_ERROR(CheckSnapshot(segment, snapshot));
   SegmentRounds& state = StateOf(segment);
-  state.awaits_restore = false;
+  state.awaits_restore = state.is_held_open = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
   for (const auto& [worker, round] : snapshot.newest) state.newest[worker] = round;
@@ -169,10 +181,18 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   return absl::OkStatus();
 }
 
+absl::Status Aggregator::RestoreAnew(uint32_t segment, uint32_t round) {
+  return Restore(segment, {.open_round = round, .newest = Export(segment).newest});
+}
+
 absl::Status Aggregator::Replay(const LogRecord& record) {
   restored_ = true;
   if (const auto* push = std::get_if<PushRecord>(&record)) return ReplayPush(*push);
   if (const auto* merged = std::get_if<MergedRecord>(&record)) return ReplayMerged(*merged);
+  if (const auto* restored = std::get_if<RestoredRecord>(&record)) {
+    if (OwnsSegment(restored->segment)) return RestoreAnew(restored->segment, restored->round);
+    return DataLoss("log: restored segment ", restored->segment, ", which is another shard's");
+  }
   if (const auto* told = std::get_if<MembershipRecord>(&record)) {
     if (told->membership.epoch > membership_.epoch) SetMembership(told->membership);
   }

@@ -50,7 +50,16 @@ struct NoteRecord {
   std::string text;  // UTF-8
 };
 
-using LogRecord = std::variant<PushRecord, MergedRecord, MembershipRecord, NoteRecord>;
+// A member's replica has replaced a segment's state: the log goes on with `round`, with an E of
+// zeros and without the pushes to the round that was open.
+struct RestoredRecord {
+  uint32_t segment = 0;
+  uint32_t round = 0;
+  uint32_t worker = 0;
+};
+
+using LogRecord =
+    std::variant<PushRecord, MergedRecord, MembershipRecord, NoteRecord, RestoredRecord>;
 
 // A segment's last closed round.
 struct ClosedSegment {

@@ -37,6 +37,7 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
       layout_(std::move(layout)),
       open_store_(std::move(open_store)),
       told_epoch_(options_.told_epoch),
+      rounds_wanted_(options_.rounds),
       requests_(kHashCheckPatience, options_.snapshot_rounds),
       start_requests_(kHashCheckPatience, options_.snapshot_rounds, /*of_start=*/true),
       restores_(&layout_, {.rounds = options_.rounds,
@@ -62,13 +63,13 @@ uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
 std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
   if (reopen_at_ <= now) Reopen(now);
   if (trouble_.empty()) PassTime(now);
-  if (store_ != nullptr) {
-    absl::Status kept = append_failure_;
-    if (kept.ok()) kept = store_->log().Sync();
-    if (!kept.ok()) {
-      TurnBack();
-      Fail(kept, now);
-    }
+  absl::Status kept = append_failure_;
+  if (store_ != nullptr && kept.ok()) kept = store_->log().Sync();
+  if (store_ != nullptr && !kept.ok()) {
+    TurnBack();
+    Fail(kept, now);
+  } else if (trouble_.empty()) {
+    NoteDurableRounds();
   }
   read_bytes_ = 0;
   for (ShardEffect& effect : std::exchange(effects_, {})) {
@@ -92,13 +93,14 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
 
 absl::Time DurableShard::NextDue() const {
   if (!trouble_.empty()) return reopen_at_;
+  if (!held_back_.empty()) return absl::InfiniteFuture();
   if (!confirmed_.empty()) return absl::InfinitePast();  // Tend has work
   return std::min({aggregator_->NextDue(), requests_.NextDue(), start_requests_.NextDue(),
                    restores_.NextDue()});
 }
 
 void DurableShard::PassTime(absl::Time now) {
-  if (!trouble_.empty()) return;
+  if (!trouble().empty()) return;
   if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, now);
   const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
   if (start_requests_.NextDue() <= now) {
@@ -122,6 +124,7 @@ void DurableShard::PassTime(absl::Time now) {
 
 void DurableShard::StepAggregator(const AggregatorEvent& event, absl::Time now) {
   for (ShardEffect& effect : aggregator_->Step(event, now)) {
+    rounds_have_moved_ = true;
     const auto* const keep = std::get_if<KeepRecord>(&effect.what);
     if (keep == nullptr) {
       Emit(std::move(effect.what));
@@ -146,6 +149,7 @@ void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t>
   const uint32_t open_round = merged.round + 1;
   SegmentProgress& progress = ProgressOf(merged.segment);
   progress.open_round = open_round;
+  progress.may_be_short = false;
   if (!sequence.has_value()) return;  // the commit fails
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged, options_.state_rounds);
@@ -157,23 +161,26 @@ void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t>
 
 void DurableShard::On(const PushArrived& push, absl::Time now) {
   request_ = push.header;
-  if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
-  // A push says nothing of its sender's progress: a copy may have waited in queues since before an
-  // earlier process sent the round's update.
-  if (IsForRestore(push.header)) return Answer(push.header, Outcome::kBusy, "");
+  if (!trouble().empty()) return Answer(push.header, Outcome::kBusy, "");
+  // A member without a first round may repeat a push of before it lost its replica.
+  if (aggregator_->IsDue(push.header.worker, push.header.round)) NoteProgress(push.header);
+  // A push says nothing else of its sender's progress: a copy may have waited in queues since
+  // before an earlier process sent the round's update.
+  if (IsHeldBack(push.header, now)) return Answer(push.header, Outcome::kBusy, "");
   StepAggregator(push, now);
 }
 
 void DurableShard::On(const PullArrived& pull, absl::Time now) {
   request_ = pull.header;
-  if (!trouble_.empty()) return Answer(pull.header, Outcome::kBusy, "");
-  if (IsForRestore(pull.header)) {
-    // A pull to this process says where its sender stands.
-    if (pull.header.epoch >= first_epoch_)
-      restores_.Heard(pull.header.segment, pull.header.worker, pull.header.round);
-    Answer(pull.header, Outcome::kBusy, "");
-    return PursueRestores(now);
-  }
+  if (!trouble().empty()) return Answer(pull.header, Outcome::kBusy, "");
+  // A pull to this process says where its sender stands.
+  const bool is_to_this = pull.header.epoch >= first_epoch_;
+  if (is_to_this || aggregator_->IsDue(pull.header.worker, pull.header.round))
+    NoteProgress(pull.header);
+  if (is_to_this && pull.header.run == options_.aggregator.run &&
+      restores_.Contains(pull.header.segment) && aggregator_->IsMember(pull.header.worker))
+    restores_.Heard(pull.header.segment, pull.header.worker, pull.header.round);
+  if (IsHeldBack(pull.header, now)) return Answer(pull.header, Outcome::kBusy, "");
   StepAggregator(pull, now);
 }
 
@@ -204,7 +211,7 @@ void DurableShard::KeepMembership() {
 void DurableShard::On(const FetchArrived& fetch, absl::Time now) {
   const FetchFrame& header = fetch.header;
   request_ = header;
-  if (!trouble_.empty()) return Answer(header, Outcome::kBusy, "");
+  if (!trouble().empty()) return Answer(header, Outcome::kBusy, "");
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
     return Answer(
         header, Outcome::kRejected,
@@ -216,10 +223,8 @@ void DurableShard::On(const FetchArrived& fetch, absl::Time now) {
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
   // A fetch names no epoch and may be an old copy. The worker repeats it.
-  if (IsForRestore(header)) {
-    Answer(header, Outcome::kBusy, "");
-    return PursueRestores(now);
-  }
+  if (header.round != kRoundNever) NoteProgress(header);
+  if (IsHeldBack(header, now)) return Answer(header, Outcome::kBusy, "");
   Emit(AnswerFromDisk{header});
 }
 
@@ -229,14 +234,12 @@ void DurableShard::On(const SnapshotArrived& snapshot, absl::Time now) {
   // Every snapshot is answered, useful or not: its sender waits to know that the link is free.
   Answer(header, Outcome::kAccepted, "");
   if (!trouble_.empty() || !aggregator_->IsMember(header.worker)) return;
+  if (aggregator_->IsDue(header.worker, header.round)) NoteProgress(header);
   const bool is_start = header.round == 0;
   SnapshotRequests& requests = is_start ? start_requests_ : requests_;
-  const bool restores = !is_start && restores_.Contains(header.segment);
+  const bool restores = !is_start && restores_.Expects(header.segment, header.worker, header.round);
   // Decoding is expensive: the shard drops snapshots without a request first.
-  if (restores ? !restores_.Expects(header.segment, header.worker, header.round)
-               : !requests.IsOpen(header.segment, header.worker)) {
-    return;
-  }
+  if (!restores && !requests.IsOpen(header.segment, header.worker)) return;
 
   const uint64_t elements = ElementCount(SegmentElements(layout_, header.segment));
   const auto arrays =
@@ -355,12 +358,8 @@ std::vector<uint32_t> DurableShard::MembersTakingPart() const {
 ShardState DurableShard::state() const {
   ShardState state = counted_;
   if (aggregator_ != nullptr) Add(aggregator_->state(), state);
-  state.open_round = kRoundNever;
-  state.newest_round = 0;
-  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
-    state.open_round = std::min(state.open_round, OpenRound(segment));
-    state.newest_round = std::max(state.newest_round, OpenRound(segment));
-  }
+  state.open_round = durable_open_round_;
+  state.newest_round = durable_newest_round_;
   state.log_records = std::max<uint64_t>(durable_before_, 1) - 1;
   if (store_ != nullptr) {
     state.log_records = store_->log().durable_sequence() - 1;
@@ -368,6 +367,16 @@ ShardState DurableShard::state() const {
     state.snapshot_bytes = store_->snapshots().file_bytes();
   }
   return state;
+}
+
+void DurableShard::NoteDurableRounds() {
+  if (!std::exchange(rounds_have_moved_, false)) return;
+  durable_open_round_ = kRoundNever;
+  durable_newest_round_ = 0;
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
+    durable_open_round_ = std::min(durable_open_round_, OpenRound(segment));
+    durable_newest_round_ = std::max(durable_newest_round_, OpenRound(segment));
+  }
 }
 
 void DurableShard::Add(const ShardState& counts, ShardState& to) {

@@ -108,6 +108,12 @@ using ShardEvent = std::variant<PushArrived, PullArrived, MembershipChanged, Tim
 //              Causes: a full disk, another process, damage, a log that ends before its snapshots
 //              begin. A folder that lacks durable records (log_records) or finished rounds is
 //              another one or an older one. Restoring the right folder needs no restart.
+// Lost end     A disk may lose the end of what it had confirmed, when power fails. After a start,
+//              and until a segment closes a round, a member that has a later round than the log
+//              proves it. The shard then restores the segment (Restore), and what it held back is
+//              lost. More than kLostRoundsMax rounds mean that the folder is from an older time.
+//              After a start the shard first hears where the members stand
+//              (ReplicaRestores::Check), and pushes get `busy` meanwhile.
 // Snapshots    The shard writes a segment's state when the segment closes a round r with (r +
 //              segment) a multiple of state_rounds. Every snapshot_rounds rounds, segment i of the
 //              run's n at i / n of them, the shard requests the segment's parameters from a member
@@ -144,6 +150,8 @@ class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
   static constexpr absl::Duration kReopenMax = absl::Seconds(30);
+  // The most rounds that the log of a heartbeat's length may have lost; a round takes seconds.
+  static constexpr uint32_t kLostRoundsMax = 2;
   // Patience for a requested snapshot beside its time on a slow link. A worker sends more urgent
   // frames first, for 30 s at most (WorkerLedger), and answers between inner steps only.
   static constexpr absl::Duration kRequestPatience = absl::Seconds(60);
@@ -178,7 +186,9 @@ class DurableShard {
   // folder is an older one. trouble() is set as well.
   bool knows_untold_epoch() const { return knows_untold_epoch_; }
   // The reason why the shard rejects pushes as busy; empty: there is none.
-  const std::string& trouble() const { return trouble_; }
+  const std::string& trouble() const { return trouble_.empty() ? held_back_ : trouble_; }
+  // The coordinator's reason to merge nothing for now; empty: there is none any more.
+  void HoldBack(std::string reason) { held_back_ = std::move(reason); }
   // For the coordinator's hash check, by segment.
   std::vector<SnapshotHash> UnconfirmedSnapshots() const;
   // The patience for a snapshot request of this segment.
@@ -190,8 +200,8 @@ class DurableShard {
   const Layout& layout() const { return layout_; }
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
-  uint64_t open_bytes_max() const { return open_bytes_max_; }  // of the aggregator
-  size_t restoring_count() const { return restores_.size(); }  // segments
+  uint64_t open_bytes_max() const { return open_bytes_max_; }             // of the aggregator
+  size_t restoring_count() const { return restores_.restoring_count(); }  // segments
   // Segments' snapshots that this process has written.
   struct SnapshotsWritten {
     uint64_t states = 0;
@@ -225,9 +235,16 @@ class DurableShard {
   void ReopenLater(bool again, absl::Time now);
   // A member's frame for a segment that is being restored.
   bool IsForRestore(const FrameName& frame) const;
+  // A frame whose sender has all rounds before the frame's. A later round than the log's begins a
+  // restore, or makes the next commit fail.
+  void NoteProgress(const FrameName& frame);
+  // The frame is to wait: its segment is restored, or its members are heard first.
+  bool IsHeldBack(const FrameName& frame, absl::Time now);
   void PursueRestores(absl::Time now);
+  void NoteDurableRounds();
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotRequests::Held> model);
+  absl::Status KeepRestored(const RestoredRecord& record);
 
   // Events (durable_shard.cc).
   void On(const PushArrived& push, absl::Time now);
@@ -295,9 +312,15 @@ class DurableShard {
   std::unique_ptr<Aggregator> aggregator_;  // null: trouble
   std::vector<SegmentProgress> progress_;
   Membership membership_;
-  uint32_t first_epoch_ = 0;  // the first told to this process; 0: none yet
-  uint32_t told_epoch_ = 0;   // the log may have no later one
+  uint32_t first_epoch_ = 0;    // the first told to this process; 0: none yet
+  uint32_t told_epoch_ = 0;     // the log may have no later one
+  uint32_t rounds_wanted_ = 0;  // the folder may lack none of them
   bool knows_untold_epoch_ = false;
+  // The oldest and the newest open round of all segments as of the last commit: a round that was
+  // closed since may open again, if the commit fails. Reports have these.
+  uint32_t durable_open_round_ = 0;
+  uint32_t durable_newest_round_ = 0;
+  bool rounds_have_moved_ = false;    // possibly, since then
   uint64_t membership_sequence_ = 0;  // of its record
   SnapshotRequests requests_;
   SnapshotRequests start_requests_;
@@ -317,6 +340,7 @@ class DurableShard {
   absl::Status append_failure_;  // makes the next commit fail
 
   std::string trouble_;
+  std::string held_back_;
   absl::Time reopen_at_ = absl::InfiniteFuture();
   absl::Duration reopen_after_;                    // the last wait
   absl::Time reopened_at_ = absl::InfinitePast();  // the last success

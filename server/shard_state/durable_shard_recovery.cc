@@ -24,7 +24,8 @@ absl::Status DurableShard::OpenAll() {
   open_bytes_max_ = options.open_bytes_max;
   LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create(options, layout_));
   aggregator_ = std::make_unique<Aggregator>(std::move(aggregator));
-  progress_.resize(segment_count_);  // what is known counts until Recover has read the folder
+  // Earlier progress counts until Recover has read the folder.
+  progress_.resize(segment_count_, {.may_be_short = open_store_ != nullptr});
   bool restores = options_.restore;
   if (open_store_ != nullptr) {
     LONGWAVE_ASSIGN_OR_RETURN(store_, open_store_());
@@ -34,14 +35,24 @@ absl::Status DurableShard::OpenAll() {
     for (uint32_t i = 0; i < segment_count_; ++i) {
       const uint32_t segment = first_segment_ + i;
       if (progress_[i].has_state) continue;
+      progress_[i].may_be_short = false;  // there is no log of it
       restores_.Begin(segment);
       aggregator_->AwaitRestore(segment);
     }
   }
   if (!restores_.empty()) {
-    notices_.push_back(absl::StrCat(restores_.size(), " of ", segment_count_,
+    notices_.push_back(absl::StrCat(restores_.restoring_count(), " of ", segment_count_,
                                     " segments are to be restored from the members' replicas"));
   }
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
+    const bool has_ended =
+        options_.aggregator.rounds > 0 && OpenRound(segment) >= options_.aggregator.rounds;
+    if (!ProgressOf(segment).may_be_short || restores_.Contains(segment) || has_ended) continue;
+    restores_.Check(segment, OpenRound(segment));
+    aggregator_->HoldOpen(segment, true);
+  }
+  rounds_have_moved_ = true;
+  NoteDurableRounds();
   return absl::OkStatus();
 }
 
@@ -60,11 +71,22 @@ absl::StatusOr<bool> DurableShard::Recover() {
   LONGWAVE_RETURN_IF_ERROR(CheckLog(found));
   const RecoveryOptions options{.segments = Segments(),
                                 .state_rounds = options_.state_rounds,
-                                .rounds = options_.rounds,
+                                .rounds = rounds_wanted_,
                                 .restore = options_.restore};
   LONGWAVE_ASSIGN_OR_RETURN(RecoveredShard recovered,
                             RecoverSegments(options, *store_, *aggregator_, notices_));
+  for (uint32_t i = 0; i < segment_count_; ++i) {
+    // A log that had no end to lose, or of which this process has closed a round, is whole.
+    recovered.progress[i].may_be_short = progress_[i].may_be_short && found.next_sequence > 1;
+  }
   progress_ = std::move(recovered.progress);
+  rounds_have_moved_ = true;
+  NoteDurableRounds();
+  std::vector<uint32_t> logged;
+  for (const Member& member : found.membership.members) {
+    if (member.first_round != kRoundNever) logged.push_back(member.worker);
+  }
+  restores_.SetLogged(std::move(logged));
 
   // The newest membership may be in the log before the replayed records, or not be in it yet.
   if (found.membership.epoch > 0) {
@@ -188,12 +210,50 @@ void DurableShard::ReopenLater(bool again, absl::Time now) {
 }
 
 bool DurableShard::IsForRestore(const FrameName& frame) const {
-  return frame.run == options_.aggregator.run && restores_.Contains(frame.segment) &&
-         aggregator_->IsMember(frame.worker);
+  if (frame.run != options_.aggregator.run || !restores_.Contains(frame.segment) ||
+      !aggregator_->IsMember(frame.worker)) {
+    return false;
+  }
+  // The log's closed rounds are true in any case.
+  return restores_.IsRestoring(frame.segment) ||
+         (frame.kind != FrameKind::kFetch && frame.round >= OpenRound(frame.segment));
+}
+
+void DurableShard::NoteProgress(const FrameName& frame) {
+  if (frame.run != options_.aggregator.run || !IsMine(frame.segment) ||
+      !aggregator_->IsMember(frame.worker) || !ProgressOf(frame.segment).may_be_short) {
+    return;
+  }
+  const uint32_t open_round = OpenRound(frame.segment);
+  if (frame.round <= open_round) return;
+  if (!restores_.Contains(frame.segment)) restores_.Check(frame.segment, open_round);
+  aggregator_->AwaitRestore(frame.segment);
+  const size_t restoring = restores_.restoring_count();
+  restores_.Heard(frame.segment, frame.worker, frame.round);
+  const std::string found =
+      absl::StrCat("segment ", frame.segment, " has the rounds before ", open_round,
+                   ", and worker ", frame.worker, " all before ", frame.round);
+  if (frame.round - open_round > kLostRoundsMax) {
+    rounds_wanted_ = std::max(rounds_wanted_, frame.round - kLostRoundsMax);
+    append_failure_.Update(
+        FailedPrecondition("the folder is from an older time: ", found, ". ", kShardWayOut));
+  } else if (restores_.restoring_count() > restoring) {
+    notices_.push_back(absl::StrCat("the end of the log is lost: ", found));
+  }
+}
+
+bool DurableShard::IsHeldBack(const FrameName& frame, absl::Time now) {
+  if (!IsForRestore(frame)) return false;
+  PursueRestores(now);
+  return IsForRestore(frame);
 }
 
 void DurableShard::PursueRestores(absl::Time now) {
   const ReplicaRestores::Steps steps = restores_.TakeDue(membership_, MembersTakingPart(), now);
+  for (const uint32_t segment : steps.intact) {
+    restores_.End(segment);
+    aggregator_->HoldOpen(segment, false);
+  }
   for (const SnapshotRequests::Request& each : steps.requests) EmitRequest(each);
   for (const SnapshotRequests::Request& each : steps.known)
     FinishRestore(each.segment, each.round, each.worker, std::nullopt);
@@ -202,33 +262,36 @@ void DurableShard::PursueRestores(absl::Time now) {
 void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                                  std::optional<SnapshotRequests::Held> model) {
   restores_.End(segment);
-  SegmentSnapshot snapshot = aggregator_->Export(segment);  // of a new segment: E = 0
-  snapshot.open_round = round;
   SegmentProgress& progress = ProgressOf(segment);
   progress.open_round = round;
   progress.first_round = round;
-  absl::Status restored = aggregator_->Restore(segment, std::move(snapshot));
-  const std::string note =
-      absl::StrCat("segment ", segment, " is restored: round ", round, " is open, as worker ",
-                   worker, " has it; what the shard held back is lost");
-  notices_.push_back(note);
+  rounds_have_moved_ = true;
+  // With an E of zeros: that of an earlier round has what was sent.
+  absl::Status restored = aggregator_->RestoreAnew(segment, round);
+  notices_.push_back(RestoredText({segment, round, worker}));
   if (store_ != nullptr) {
-    Keep(NoteRecord{round, note});
-    // The snapshot is durable at once. Records still to be written may be lost, and other records
-    // then get their numbers.
+    // Records still to be written may be lost, and other records then get their numbers.
     progress.replay_from = store_->log().durable_sequence();
-    // The model comes first: a segment that has a state is not restored again. An interrupted
+    // The model comes first: with the record the segment is not restored again. An interrupted
     // restore may have written the model already.
     if (restored.ok() && model.has_value()) {
       restored = WriteModel(*model);
       if (absl::IsAlreadyExists(restored)) restored = absl::OkStatus();
     }
-    // The segment's later records are useless without its state.
-    if (restored.ok()) restored = WriteState(segment);
+    if (restored.ok()) restored = KeepRestored({segment, round, worker});
   } else if (model.has_value()) {
     restored_models_[segment] = *std::move(model);
   }
+  // Without its record on the disk the segment is as short as before once the folder is open again.
+  progress.may_be_short &= !restored.ok();
   append_failure_.Update(restored);
+}
+
+absl::Status DurableShard::KeepRestored(const RestoredRecord& record) {
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t sequence, store_->log().Append(record));
+  LONGWAVE_RETURN_IF_ERROR(store_->log().Sync());
+  ProgressOf(record.segment).replay_from = sequence + 1;
+  return WriteState(record.segment);
 }
 
 }  // namespace longwave

@@ -10,6 +10,16 @@ void ReplicaRestore::Heard(uint32_t worker, uint32_t round) {
   known->second = std::max(known->second, round);
 }
 
+uint32_t ReplicaRestore::newest_round() const {
+  uint32_t newest = 0;
+  for (const auto& [worker, named] : rounds_) newest = std::max(newest, named);
+  return newest;
+}
+
+bool ReplicaRestore::HasHeardAll(const std::vector<uint32_t>& workers) const {
+  return std::ranges::all_of(workers, [&](uint32_t worker) { return rounds_.contains(worker); });
+}
+
 void ReplicaRestore::KeepOnly(const std::vector<uint32_t>& workers) {
   std::erase_if(rounds_, [&](const auto& heard) {
     return std::ranges::find(workers, heard.first) == workers.end();
@@ -38,11 +48,8 @@ std::vector<uint32_t> ReplicaRestore::Silent(const std::vector<uint32_t>& awaite
 
 std::optional<ReplicaRestore::Choice> ReplicaRestore::TakeDue(const std::vector<uint32_t>& awaited,
                                                               absl::Time now) {
-  const bool all_heard =
-      !rounds_.empty() && !awaited.empty() &&
-      std::ranges::all_of(awaited, [&](uint32_t worker) { return rounds_.contains(worker); });
-  uint32_t round = 0;
-  for (const auto& [worker, named] : rounds_) round = std::max(round, named);
+  const bool all_heard = !rounds_.empty() && !awaited.empty() && HasHeardAll(awaited);
+  const uint32_t round = newest_round();
   if (!all_heard || round < at_least_) {
     due_ = absl::InfiniteFuture();  // the next pull or membership continues
     choice_.reset();

@@ -35,6 +35,9 @@ class ReplicaRestore {
 
   // A member has sent a pull of `round`.
   void Heard(uint32_t worker, uint32_t round);
+  // The largest round that a member has named; 0: none yet.
+  uint32_t newest_round() const;
+  bool HasHeardAll(const std::vector<uint32_t>& workers) const;
   // Forgets the rounds of all other workers: they are unreachable, or must name their rounds again.
   void KeepOnly(const std::vector<uint32_t>& workers);
 

@@ -8,9 +8,32 @@ void ReplicaRestores::Begin(uint32_t segment) {
   restores_.emplace(segment, ReplicaRestore(segment, options_.rounds));
 }
 
+void ReplicaRestores::Check(uint32_t segment, uint32_t open_round) {
+  restores_.emplace(segment, ReplicaRestore(segment));
+  checks_.emplace(segment, open_round);
+}
+
+void ReplicaRestores::End(uint32_t segment) {
+  restores_.erase(segment);
+  checks_.erase(segment);
+  if (checks_.empty()) checked_at_ = absl::InfinitePast();
+}
+
 void ReplicaRestores::Clear() {
   restores_.clear();
+  checks_.clear();
+  checked_at_ = absl::InfinitePast();
   decides_at_ = absl::InfinitePast();
+}
+
+bool ReplicaRestores::IsCheck(uint32_t segment, const ReplicaRestore& restore) const {
+  const auto check = checks_.find(segment);
+  return check != checks_.end() && restore.newest_round() <= check->second;
+}
+
+size_t ReplicaRestores::restoring_count() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      restores_, [this](const auto& entry) { return !IsCheck(entry.first, entry.second); }));
 }
 
 void ReplicaRestores::Heard(uint32_t segment, uint32_t worker, uint32_t round) {
@@ -37,10 +60,29 @@ ReplicaRestores::Steps ReplicaRestores::TakeDue(const Membership& members,
       decides_at_ = now + options_.join_patience;
   }
   const bool decides = decides_at_ <= now;
+  if (!checks_.empty() && checked_at_ == absl::InfinitePast())
+    checked_at_ = now + 2 * options_.join_patience;
+  // Also members of the log that join again.
+  std::vector<uint32_t> checked = awaited;
+  for (const Member& member : members.members) {
+    if (std::ranges::count(logged_, member.worker) > 0 &&
+        std::ranges::count(awaited, member.worker) == 0)
+      checked.push_back(member.worker);
+  }
   Steps steps;
   for (auto& [segment, restore] : restores_) {
-    for (const uint32_t worker : restore.Silent(awaited, now))
+    const bool is_check = IsCheck(segment, restore);
+    if (is_check &&
+        (checked_at_ <= now || (restore.HasHeardAll(logged_) && restore.HasHeardAll(checked)))) {
+      steps.intact.push_back(segment);
+      continue;
+    }
+    for (const uint32_t worker : restore.Silent(is_check ? checked : awaited, now))
       steps.requests.push_back({segment, 0, worker});
+    if (is_check) {
+      restore.GiveUntil(checked_at_);
+      continue;
+    }
     if (!decides) {
       restore.GiveUntil(decides_at_);
       continue;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -40,7 +41,9 @@ struct ReplicaRestoresOptions {
 };
 
 // The segments of a shard that has lost its folder until each is restored from the members'
-// replicas (ReplicaRestore): all have the same members, whose links they share. Pure.
+// replicas (ReplicaRestore): all have the same members, whose links they share. Likewise the
+// segments of a folder whose log may have lost its end, until the members have shown that none is
+// ahead of it. Pure.
 class ReplicaRestores {
  public:
   // `layout` outlives this.
@@ -48,17 +51,27 @@ class ReplicaRestores {
       : layout_(*layout), options_(options) {}
 
   void Begin(uint32_t segment);
-  void End(uint32_t segment) { restores_.erase(segment); }
+  // The folder's log has the segment before open_round, and may have had more. The state stays if
+  // all members of now and of the log name rounds up to open_round, or some were not heard within
+  // twice join_patience and none has named a later one. A later round begins a restore.
+  void Check(uint32_t segment, uint32_t open_round);
+  // logged: the members that took part by the log.
+  void SetLogged(std::vector<uint32_t> logged) { logged_ = std::move(logged); }
+  void End(uint32_t segment);
   void Clear();
   bool empty() const { return restores_.empty(); }
-  size_t size() const { return restores_.size(); }  // segments
+  size_t restoring_count() const;  // segments, without those that are only checked
   bool Contains(uint32_t segment) const { return restores_.contains(segment); }
+  // Contained, and not only checked.
+  bool IsRestoring(uint32_t segment) const {
+    return Contains(segment) && !IsCheck(segment, restores_.at(segment));
+  }
 
   // A member has all rounds of the segment before `round`.
   void Heard(uint32_t segment, uint32_t worker, uint32_t round);
-  // See ReplicaRestore. The segment is being restored.
+  // See ReplicaRestore. False: the segment is not being restored.
   bool Expects(uint32_t segment, uint32_t worker, uint32_t round) const {
-    return restores_.at(segment).Expects(worker, round);
+    return Contains(segment) && restores_.at(segment).Expects(worker, round);
   }
   void Refuse(uint32_t segment) { restores_.at(segment).Refuse(); }
   // The worker has sent a snapshot, so that its remaining ones need less time than at the request.
@@ -72,6 +85,7 @@ class ReplicaRestores {
     std::vector<SnapshotRequests::Request> requests;
     // Segments that are restored with the worker's round, without its state.
     std::vector<SnapshotRequests::Request> known;
+    std::vector<uint32_t> intact;  // segments whose log lacks nothing that a member has
   };
   // Due work, each step returned once. take_part: the members that do.
   Steps TakeDue(const Membership& members, const std::vector<uint32_t>& take_part, absl::Time now);
@@ -81,6 +95,7 @@ class ReplicaRestores {
   uint64_t BytesOf(uint32_t segment) const {
     return ModelBytes(layout_, segment, options_.model_arrays);
   }
+  bool IsCheck(uint32_t segment, const ReplicaRestore& restore) const;  // nobody is ahead so far
   uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that are expected of it
   // For a worker from which that many bytes are expected.
   absl::Duration Patience(uint32_t segment, uint64_t awaited_bytes) const;
@@ -90,6 +105,10 @@ class ReplicaRestores {
   std::map<uint32_t, ReplicaRestore> restores_;  // by segment
   // No member is chosen before this time. Set while no member takes part, and when one was lost.
   absl::Time decides_at_ = absl::InfinitePast();
+  std::map<uint32_t, uint32_t> checks_;  // the log's open round by segment, of Check
+  // The end of the wait for members that are to be heard in the checks; set by the first TakeDue.
+  absl::Time checked_at_ = absl::InfinitePast();
+  std::vector<uint32_t> logged_;
 };
 
 }  // namespace longwave

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -55,6 +56,7 @@ class ShardCore {
   // its queue.
   void SetMembership(const Membership& membership, absl::Time now);
   void SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now);
+  void HoldBack(std::string reason) { shard_->HoldBack(std::move(reason)); }
 
   // The result of a frame.
   struct Taken {

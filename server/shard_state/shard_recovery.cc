@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/store/snapshot_content.h"
@@ -57,6 +58,12 @@ absl::StatusOr<SegmentProgress> ReadSegment(uint32_t segment, ShardStore& store,
 
 }  // namespace
 
+std::string RestoredText(const RestoredRecord& record) {
+  return absl::StrCat("segment ", record.segment, " is restored: round ", record.round,
+                      " is open, as worker ", record.worker,
+                      " has it; what the shard held back is lost");
+}
+
 absl::StatusOr<RecoveredShard> RecoverSegments(const RecoveryOptions& options, ShardStore& store,
                                                Aggregator& aggregator,
                                                std::vector<std::string>& notices) {
@@ -80,7 +87,20 @@ absl::StatusOr<RecoveredShard> RecoverSegments(const RecoveryOptions& options, S
       recovered.restores |= note->text == kRestoreNote;
     if (const auto* push = std::get_if<PushRecord>(&record))
       return aggregator.Replay(PushRecord{push->header, Copied(push->payload)});
+    const auto* restored = std::get_if<RestoredRecord>(&record);
+    const bool is_mine = restored != nullptr && options.segments.Contains(restored->segment);
+    // Other segments are read from earlier records on than the one with the state after this.
+    if (is_mine && sequence < recovered.progress[restored->segment - begin].replay_from)
+      return absl::OkStatus();
     LONGWAVE_RETURN_IF_ERROR(aggregator.Replay(record));
+    if (is_mine) {
+      notices.push_back(RestoredText(*restored));
+      recovered.progress[restored->segment - begin] = {.open_round = restored->round,
+                                                       .first_round = restored->round,
+                                                       .replay_from = sequence + 1,
+                                                       .has_state = true,
+                                                       .state_is_due = true};
+    }
     const auto* merged = std::get_if<MergedRecord>(&record);
     if (merged == nullptr) return absl::OkStatus();
     // Replay has checked the segment.

@@ -19,14 +19,19 @@ struct SegmentProgress {
   uint32_t open_round = 0;   // as in the log
   uint32_t first_round = 0;  // the first that this shard has closed or will close
   uint64_t replay_from = 1;  // the first record that may belong to its open round
-  bool has_state = false;    // the folder has a state snapshot
+  bool has_state = false;    // the folder has a state snapshot, or the record of a restore
   bool state_is_due = false;
+  // The disk may have lost the log's end, and no round has closed since.
+  bool may_be_short = false;
 };
 
 // The segment's state is to be written after this round.
 inline bool StateIsDueAfter(const MergedFrame& merged, uint32_t state_rounds) {
   return (uint64_t{merged.round} + merged.segment) % state_rounds == 0;
 }
+
+// A sentence for the process's log.
+std::string RestoredText(const RestoredRecord& record);
 
 struct RecoveryOptions {
   SegmentRange segments;      // the shard's

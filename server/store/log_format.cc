@@ -98,8 +98,8 @@ absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> byt
   LogRecordHead head;
   const auto kind = in.Get<uint8_t>();
   if (kind < static_cast<uint8_t>(LogKind::kPush) ||
-      kind > static_cast<uint8_t>(LogKind::kDecisions)) {
-    return DataLoss("record head: kind: got ", kind, ", wanted 1 to 5");
+      kind > static_cast<uint8_t>(LogKind::kRestored)) {
+    return DataLoss("record head: kind: got ", kind, ", wanted 1 to 6");
   }
   head.kind = static_cast<LogKind>(kind);
   if (!AllZero(in.GetBytes(3))) return DataLoss("record head: zero bytes that are not zero");

@@ -46,6 +46,8 @@ void ContributorFields(auto& contributor, auto& code) {
   code(contributor.worker, contributor.crc, contributor.weight, contributor.factor);
 }
 
+void RestoredFields(auto& record, auto& code) { code(record.segment, record.round, record.worker); }
+
 void PutFrame(const FrameHeader& header, ByteWriter& out) {
   std::array<std::byte, kFrameHeaderBytes> bytes;
   EncodeFrameHeader(header, bytes);
@@ -96,6 +98,11 @@ struct Encoder {
     LONGWAVE_RETURN_IF_ERROR(CheckText("text", record.text, kLogNoteBytesMax));
     out(record.round);
     out.PutText(record.text);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const RestoredRecord& record) {
+    RestoredFields(record, out);
     return absl::OkStatus();
   }
 };
@@ -153,13 +160,26 @@ absl::StatusOr<LogRecord> DecodeNote(ByteReader in) {
   return record;
 }
 
+absl::StatusOr<LogRecord> DecodeRestored(FieldReader in) {
+  RestoredRecord record;
+  RestoredFields(record, in);
+  if (!in.done()) return WrongLength();
+  return record;
+}
+
 }  // namespace
 
 std::string_view Name(LogKind kind) {
-  return EnumName(kind, {"push", "merged", "membership", "note", "decisions"}, LogKind::kPush);
+  return EnumName(kind, {"push", "merged", "membership", "note", "decisions", "restored"},
+                  LogKind::kPush);
 }
 
-LogKind KindOf(const LogRecord& record) { return static_cast<LogKind>(record.index() + 1); }
+LogKind KindOf(const LogRecord& record) {
+  constexpr std::array kKinds = {LogKind::kPush, LogKind::kMerged, LogKind::kMembership,
+                                 LogKind::kNote, LogKind::kRestored};
+  static_assert(kKinds.size() == std::variant_size_v<LogRecord>);
+  return kKinds[record.index()];
+}
 
 absl::StatusOr<LogBody> EncodeLogBody(const LogRecord& record) {
   FieldWriter front;
@@ -190,10 +210,12 @@ absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte>
       return DecodeMembership(ByteReader(body));
     case LogKind::kNote:
       return DecodeNote(ByteReader(body));
+    case LogKind::kRestored:
+      return DecodeRestored(FieldReader(body));
     case LogKind::kDecisions:  // not a shard's
       break;
   }
-  return InvalidArgument("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4");
+  return InvalidArgument("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4 or 6");
 }
 
 }  // namespace longwave

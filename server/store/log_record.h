@@ -17,8 +17,15 @@ namespace longwave {
 
 // The records of a shard's delta log, and kDecisions, the record of a coordinator's log.
 // proto/LOG.md has the bytes; this file and that page change together.
-enum class LogKind : uint8_t { kPush = 1, kMerged = 2, kMembership = 3, kNote = 4, kDecisions = 5 };
-std::string_view Name(LogKind kind);  // "push", "merged", "membership", "note", "decisions"
+enum class LogKind : uint8_t {
+  kPush = 1,
+  kMerged = 2,
+  kMembership = 3,
+  kNote = 4,
+  kDecisions = 5,
+  kRestored = 6,
+};
+std::string_view Name(LogKind kind);  // "push", "merged", and so on
 
 LogKind KindOf(const LogRecord& record);
 
@@ -33,7 +40,7 @@ inline constexpr uint32_t kLogBodyBytesMax = 2 * kPayloadBytesMax;
 // A record's body in two parts, so that a payload is not copied to be written.
 struct LogBody {
   std::vector<std::byte> front;
-  Buffer payload;      // empty for membership and note
+  Buffer payload;      // empty for all but push and merged
   uint32_t crc = 0;    // CRC32C of both, one after the other
   uint32_t bytes = 0;  // of both
 };

@@ -4,6 +4,7 @@
     tests/bench/compare.py                                all presets, one seed
     tests/bench/compare.py --seeds 3 --data text.txt
     tests/bench/compare.py --presets longwave,diloco --extra sync.up.k=32
+    tests/bench/compare.py --device cuda --binary build/release-torch/bin/longwave
 
 Writes build/compare.csv (a line a run), prints a table in Markdown and the checks that the method is
 held to, and exits with 1 if one of them fails. The standard library is enough.
@@ -47,6 +48,8 @@ def run_once(options, preset, seed):
     config = run(options.binary, "config", "print", "--set", f"preset={preset}")
     if value(config, "signal") == "pseudo-gradient":
         settings["sync.inner_steps"] = INNER_STEPS
+    if options.device:
+        settings["train.device"] = options.device
     settings |= dict(setting.split("=", 1) for setting in options.extra)
     run(options.binary, "up", options.config, "--plain", "--no-state", "--name", name,
         "--runs-dir", options.runs_dir, *data, *words(settings))
@@ -124,6 +127,7 @@ def parse_arguments():
     parser.add_argument("--data", default="", help="text to train on [the headers of this machine's compiler]")
     parser.add_argument("--extra", action="append", default=[], metavar="KEY=VALUE",
                         help="a setting for every run; may be given again")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="train.device [the configuration's]")
     parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "compare.yaml")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "bin" / "longwave")
     parser.add_argument("--runs-dir", type=pathlib.Path, default=ROOT / "build" / "compare")

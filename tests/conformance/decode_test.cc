@@ -18,7 +18,7 @@ using DecodeConformance = Conformance;
 // Calls body(layout, segment, state, payload layout, payload, setting) over tilings, formats,
 // transforms, rules and segments.
 template <typename Body>
-void ForAll(Body body) {
+void ForAllDecodings(Body body) {
   for (const Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
     const Layout layout = LayoutOf(tiling);
     const State state(layout);
@@ -61,9 +61,9 @@ double MaxDifference(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 TEST_P(DecodeConformance, MatchesTheReferenceUnderEveryRule) {
-  ForAll([&](const Layout& layout, uint32_t s, const State& state,
-             const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
-             const DecodeSetting& setting) {
+  ForAllDecodings([&](const Layout& layout, uint32_t s, const State& state,
+                      const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
+                      const DecodeSetting& setting) {
     const Decoded got = Decode(ops(), layout, s, state, payload_layout, payload, setting);
     const Decoded wanted = Decode(Reference(), layout, s, state, payload_layout, payload, setting);
     ASSERT_TRUE(got.status.ok()) << got.status.ToString();
@@ -169,9 +169,9 @@ TEST_P(DecodeConformance, TheInverseIsTheDefinedSequenceOfOperations) {
 
 // The promise that replicas rest on.
 TEST_P(DecodeConformance, GivesTheBitsOfTheGenericCpuWhateverTheThreads) {
-  ForAll([&](const Layout& layout, uint32_t s, const State& state,
-             const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
-             const DecodeSetting& setting) {
+  ForAllDecodings([&](const Layout& layout, uint32_t s, const State& state,
+                      const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
+                      const DecodeSetting& setting) {
     const Decoded wanted = Decode(GenericCpu(), layout, s, state, payload_layout, payload, setting);
     for (const int threads : {1, 3}) {
       DecodeSetting threaded = setting;
@@ -182,9 +182,9 @@ TEST_P(DecodeConformance, GivesTheBitsOfTheGenericCpuWhateverTheThreads) {
 }
 
 TEST_P(DecodeConformance, WritesNothingOutsideTheSegmentNorWhatTheRuleDoesNotUse) {
-  ForAll([&](const Layout& layout, uint32_t s, const State& state,
-             const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
-             const DecodeSetting& setting) {
+  ForAllDecodings([&](const Layout& layout, uint32_t s, const State& state,
+                      const PayloadLayout& payload_layout, const std::vector<std::byte>& payload,
+                      const DecodeSetting& setting) {
     const Decoded got = Decode(ops(), layout, s, state, payload_layout, payload, setting);
     std::vector<bool> mine(layout.parameter_count(), false);
     for (const uint64_t i : FlatIndices(layout, s)) mine[i] = true;

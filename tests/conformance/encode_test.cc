@@ -14,7 +14,7 @@ using EncodeConformance = Conformance;
 
 // Calls body(layout, segment, state, setting) over tilings, transforms, formats and segments.
 template <typename Body>
-void ForAll(Body body) {
+void ForAllEncodings(Body body) {
   for (const Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
     const Layout layout = LayoutOf(tiling);
     const State state(layout);
@@ -41,7 +41,8 @@ std::vector<double> SegmentOf(const std::vector<float>& all, const Segment& segm
 }
 
 TEST_P(EncodeConformance, ReconstructsAsWellAsTheReference) {
-  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+  ForAllEncodings([&](const Layout& layout, uint32_t s, const State& state,
+                      const EncodeSetting& setting) {
     const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, setting.format);
     const Encoded got = Encode(ops(), layout, s, state, setting);
     const Encoded wanted = Encode(Reference(), layout, s, state, setting);
@@ -65,26 +66,27 @@ TEST_P(EncodeConformance, ReconstructsAsWellAsTheReference) {
 }
 
 TEST_P(EncodeConformance, ConservesMomentum) {
-  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
-    const Segment& segment = layout.segments()[s];
-    const Encoded got = Encode(ops(), layout, s, state, setting);
-    ASSERT_TRUE(got.status.ok()) << got.status.ToString();
-    std::vector<double> sum = SegmentOf(got.momentum, segment);
-    const std::vector<double> sent =
-        Dequantized(layout, s, PayloadLayoutOf(layout, s, setting.format), got.payload);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += setting.alpha * sent[i];
-    const std::vector<double> m =
-        ExpectedMomentum(layout, s, state, setting.transform, double{setting.beta});
-    EXPECT_LE(Distance(sum, m), kTolerance * Norm(m));
-    // Elements of other segments do not change.
-    for (size_t i = 0; i < got.momentum.size(); ++i) {
-      if (i >= segment.coefficient_begin &&
-          i < segment.coefficient_begin + segment.coefficient_count) {
-        continue;
-      }
-      ASSERT_EQ(got.momentum[i], state.momentum[i]) << i;
-    }
-  });
+  ForAllEncodings(
+      [&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+        const Segment& segment = layout.segments()[s];
+        const Encoded got = Encode(ops(), layout, s, state, setting);
+        ASSERT_TRUE(got.status.ok()) << got.status.ToString();
+        std::vector<double> sum = SegmentOf(got.momentum, segment);
+        const std::vector<double> sent =
+            Dequantized(layout, s, PayloadLayoutOf(layout, s, setting.format), got.payload);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += setting.alpha * sent[i];
+        const std::vector<double> m =
+            ExpectedMomentum(layout, s, state, setting.transform, double{setting.beta});
+        EXPECT_LE(Distance(sum, m), kTolerance * Norm(m));
+        // Elements of other segments do not change.
+        for (size_t i = 0; i < got.momentum.size(); ++i) {
+          if (i >= segment.coefficient_begin &&
+              i < segment.coefficient_begin + segment.coefficient_count) {
+            continue;
+          }
+          ASSERT_EQ(got.momentum[i], state.momentum[i]) << i;
+        }
+      });
 }
 
 TEST_P(EncodeConformance, GivesTheSameBitsWhateverTheThreads) {
@@ -110,12 +112,13 @@ TEST_P(EncodeConformance, GivesTheSameBitsWhateverTheThreads) {
 // and the stages give the same coefficients. So here whole payloads are equal.
 TEST_P(EncodeConformance, GivesTheBitsOfTheGenericCpu) {
   const WithStages stages;
-  ForAll([&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
-    const Encoded got = Encode(ops(), layout, s, state, setting);
-    const Encoded wanted = Encode(GenericCpu(), layout, s, state, setting);
-    EXPECT_EQ(got.payload, wanted.payload);
-    EXPECT_EQ(got.momentum, wanted.momentum);
-  });
+  ForAllEncodings(
+      [&](const Layout& layout, uint32_t s, const State& state, const EncodeSetting& setting) {
+        const Encoded got = Encode(ops(), layout, s, state, setting);
+        const Encoded wanted = Encode(GenericCpu(), layout, s, state, setting);
+        EXPECT_EQ(got.payload, wanted.payload);
+        EXPECT_EQ(got.momentum, wanted.momentum);
+      });
 }
 
 TEST_P(EncodeConformance, PrefersTheSmallerIndexAmongEqualMagnitudes) {
@@ -133,7 +136,7 @@ TEST_P(EncodeConformance, PrefersTheSmallerIndexAmongEqualMagnitudes) {
 }
 
 TEST_P(EncodeConformance, SendsZerosCanonically) {
-  ForAll([&](const Layout& layout, uint32_t s, State state, const EncodeSetting& setting) {
+  ForAllEncodings([&](const Layout& layout, uint32_t s, State state, const EncodeSetting& setting) {
     state.anchor = state.theta;
     std::fill(state.momentum.begin(), state.momentum.end(), 0.0f);
     const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, setting.format);

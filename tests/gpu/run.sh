@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the kernels with CUDA (preset cuda: nothing above them) and holds them, on this machine's GPU,
+# Builds the kernels with CUDA (preset cuda: nothing above them), or takes those of pack.sh's folder, and holds them, on this machine's GPU,
 #   1. to the conformance suites, which compare with the CPU's bits, cuFFT's path included
 #   2. to compute-sanitizer, in the smaller tests, where the toolkit has it
 #   3. against the roofline: bench_kernels with 2^30 parameters, as shares of the copy bandwidth that is
@@ -7,10 +7,11 @@
 # Ends with one line about the result. Exit status 0 only if the CUDA tests ran and passed, whatever the benchmark's
 # figures.
 #
-#   tests/gpu/run.sh [BUILD_FOLDER]     default build-cuda
+#   tests/gpu/run.sh [BUILD_FOLDER]     default build-cuda; in pack.sh's folder, where kernels.csv goes
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-build=${1:-build-cuda}
+. tests/gpu/environment.sh
+build=${1:-${packed:-build-cuda}}
 
 fail() {
   echo "gpu tests: $1" >&2
@@ -21,14 +22,18 @@ gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/n
   fail "no GPU: nvidia-smi is missing or finds no device on this machine; nothing was run"
 echo "gpu tests: on $gpus"
 
-cmake --preset cuda -B "$build" >/dev/null || fail "the configuration failed"
-cmake --build "$build" --target conformance_test kernels_test bench_kernels || fail "the build failed"
-# cuFFT is loaded at run time: that of the toolkit the build found.
-nvcc=$(sed -n 's/^LONGWAVE_NVCC:[A-Z]*=//p' "$build/CMakeCache.txt")
-toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
-export LD_LIBRARY_PATH="$toolkit/lib64:$toolkit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+if [ -n "$packed" ]; then
+  suite=$bin/conformance_test bench=$bin/bench_kernels
+else
+  cmake --preset cuda -B "$build" >/dev/null || fail "the configuration failed"
+  cmake --build "$build" --target conformance_test kernels_test bench_kernels || fail "the build failed"
+  # cuFFT is loaded at run time: that of the toolkit the build found.
+  nvcc=$(sed -n 's/^LONGWAVE_NVCC:[A-Z]*=//p' "$build/CMakeCache.txt")
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  export LD_LIBRARY_PATH="$toolkit/lib64:$toolkit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  suite=$build/tests/conformance_test bench=$build/bin/bench_kernels
+fi
 
-suite="$build/tests/conformance_test"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 "$suite" --gtest_filter='*/cuda:RunFft.*' 2>&1 | tee "$log" || fail "the conformance suite failed"
@@ -60,12 +65,12 @@ fi
 
 csv="$build/kernels.csv"
 rm -f "$csv"
-bench="the benchmark ran: $csv"
-if "$build/bin/bench_kernels" --backend cuda --params $((1 << 30)) --out "$csv"; then
+measured="the benchmark ran: $csv"
+if "$bench" --backend cuda --params $((1 << 30)) --out "$csv"; then
   python3 tests/bench/kernels/table.py bars "$csv"
 elif [ -e "$csv" ] && grep -q 'FAILED$' "$csv"; then
   fail "the benchmark has wrong results: $csv"
 else
-  bench="the benchmark did not run (it wants about 28 GiB of the GPU's memory and 40 GiB of the host's)"
+  measured="the benchmark did not run (it wants about 28 GiB of the GPU's memory and 40 GiB of the host's)"
 fi
-echo "gpu tests: $passed passed on $gpus, $fft; $sanitized; $bench"
+echo "gpu tests: $passed passed on $gpus, $fft; $sanitized; $measured"

@@ -4,13 +4,11 @@
 # Needs a build with CUDA and a LibTorch with CUDA (docs/running.md, "On machines with GPUs"). Exit status
 # 0 only if both runs came to that.
 #
-# It has not run on a GPU yet: on the machine that it was written on it was tried with the CPU in the
-# GPU's place.
-#
-#   tests/gpu/worker.sh [BUILD_FOLDER]     default build/release-torch
+#   tests/gpu/worker.sh [BUILD_FOLDER]     default build/release-torch, or pack.sh's folder
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-bin=$(cd "${1:-build/release-torch}/bin" 2>/dev/null && pwd) || {
+. tests/gpu/environment.sh
+[ -n "$packed" ] || bin=$(cd "${1:-build/release-torch}/bin" 2>/dev/null && pwd) || {
   echo "gpu worker: no ${1:-build/release-torch}/bin: wanted a build (docs/running.md)" >&2
   exit 1
 }

@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import struct
+import time
 
 from by_hand import HandCluster
-from harness import IntegrationTest
+from harness import DEADLINE_S, IntegrationTest
 
 # Rounds take a moment each, and are so many that the run lasts as long as the test, though the test is late by seconds.
 SETTINGS = {"run__preset": "longwave", "sync__inner_steps": 1, "sync__quorum": 1}
@@ -43,6 +45,51 @@ class Folders(IntegrationTest):
         open_round = int(cluster.children[shard].errors.split(recovered)[1].split()[0])
         cluster.await_rounds(open_round + 5)
         return copied
+
+    def merged_rounds(self, shard):
+        """The round and the place of each merged update in the shard's log, which is one file."""
+        log = (self.folder(shard) / "log/00000001.lwlog").read_bytes()
+        at, merged = 64, []
+        while at + 32 <= len(log) and log[at:at + 4] == b"LWR1":
+            body_bytes = struct.unpack_from("<I", log, at + 12)[0]
+            if log[at + 4] == 2:
+                merged.append((struct.unpack_from("<I", log, at + 52)[0], at))
+            at += 32 + (body_bytes + 7) // 8 * 8
+        return merged
+
+    def lose_two_rounds(self, shard):
+        """Cuts the log's end: the workers, who have pushed to the last round, have at least one of the two."""
+        last = max(round_ for round_, _ in self.merged_rounds(shard))
+        os.truncate(self.folder(shard) / "log/00000001.lwlog",
+                    min(at for round_, at in self.merged_rounds(shard) if round_ == last - 1))
+
+    def check_lost_end(self, killed):
+        """The coordinator is away, as if all of that came between two heartbeats; no snapshot has seen the end."""
+        cluster = HandCluster(self, workers=2, run__steps=600, cluster__state_rounds=1000000,
+                              cluster__snapshot_rounds=1000000, **SETTINGS)
+        cluster.await_rounds(10)
+        cluster.kill("coordinator")
+        del cluster.children["coordinator"]  # an expected absence
+        done = len(self.merged_rounds("shard-1"))
+        cluster.await_that(lambda merged: len(merged) > done + 20, lambda: self.merged_rounds("shard-1"), "rounds")
+        for name in killed:
+            cluster.kill(name)
+        self.lose_two_rounds("shard-1")
+        for name in ["coordinator", *killed]:
+            cluster.start_again(name)
+        cluster.go_on()
+        logs = {name: child.errors for name, child in cluster.children.items()}
+        self.finish(cluster)
+        return logs
+
+    def test_a_shard_whose_disk_has_lost_the_logs_end_takes_it_from_the_workers(self):
+        logs = self.check_lost_end(["shard-1"])
+        self.assertRegex(logs["shard-1"], r"the end of the log is lost: segment \d+ has the rounds before \d+, and "
+                         r"worker \d all before \d+")
+        self.assertRegex(logs["shard-1"], r"segment \d+ is restored: round \d+ is open")
+
+    def test_what_is_lost_with_everybodys_power_is_made_again(self):
+        self.check_lost_end(["shard-0", "shard-1", "worker-0", "worker-1"])
 
     def await_trouble(self, cluster, sentence):
         self.assertIn("training", cluster.await_trouble(sentence)["run"])
@@ -96,12 +143,87 @@ class Folders(IntegrationTest):
         cluster.kill("coordinator")
         newest = self.put(older, "coordinator")
         cluster.start_again("coordinator")
-        self.await_trouble(cluster, "the coordinator's folder is from an older time: shard ")
+        self.await_trouble(cluster, "the coordinator's folder is from an older time: ")
         cluster.kill("coordinator")
         self.put(newest, "coordinator")
         cluster.start_again("coordinator")
         cluster.go_on()
         self.ends(cluster.children.pop("worker-2"))
+        self.finish(cluster)
+
+    # The sentence of the trouble, by the processes whose folders are from an older time.
+    OLDER = {
+        ("coordinator",): "the coordinator's folder is from an older time: ",
+        ("shards",): "is from an older time: ",
+        ("workers",): None,
+        ("coordinator", "shards"): "the coordinator's folder is from an older time: the residual in the folder of ",
+        ("coordinator", "workers"): "the coordinator's folder is from an older time: ",
+        ("shards", "workers"): "is from an older time: ",
+    }
+
+    def await_older(self, cluster, sentence, workers):
+        """Waits for the trouble, or without a sentence for the ends of the workers, who are refused."""
+        if sentence is None:
+            for name in workers:
+                _, errors = self.ends(cluster.children[name], 1)
+                self.assertRegex(errors, r"its folder accounts for \d+ rounds, wanted the \d+ that")
+            return
+        end = time.monotonic() + DEADLINE_S
+        while sentence not in (trouble := cluster.status().get("trouble", "")):
+            self.assertLess(time.monotonic(), end, trouble)
+
+    def test_any_older_folders_are_noticed_before_anything_is_merged(self):
+        cluster = self.cluster(rounds=1500)
+        names = list(cluster.children)
+        parts = {"coordinator": ["coordinator"], "shards": ["shard-0", "shard-1"], "workers": ["worker-0", "worker-1"]}
+
+        def kill_all():
+            for name in names:
+                cluster.children[name].process.kill()
+            for name in names:
+                cluster.children[name].close()
+
+        def state_copied(to):
+            shutil.copytree(self.root / "state", to)
+            shutil.copy(self.root / "metrics.jsonl", to)
+
+        def put_back(folder, some):
+            for name in some:
+                shutil.rmtree(self.folder(name))
+                shutil.copytree(folder / name, self.folder(name))
+            shutil.copy(folder / "metrics.jsonl", self.root)
+
+        def start_all():
+            cluster.start_again("coordinator")
+            for name in names[1:]:  # none is ready whose registration is refused
+                cluster.children[name] = self.start(*cluster.arguments[name])
+
+        older, newest = self.root / "older", self.root / "newest"
+        kill_all()
+        state_copied(older)
+        done = len(cluster.rounds())
+        for name in names:
+            cluster.start_again(name)
+        cluster.await_rounds(done + 36)
+        kill_all()
+        state_copied(newest)
+        for combination, sentence in self.OLDER.items():
+            with self.subTest(combination):
+                put_back(newest, names)
+                put_back(older, [name for part in combination for name in parts[part]])
+                merged = {shard: self.merged_rounds(shard)[-1] for shard in parts["shards"]}
+                start_all()
+                try:
+                    self.await_older(cluster, sentence, parts["workers"])
+                finally:
+                    kill_all()
+                self.assertEqual({shard: self.merged_rounds(shard)[-1] for shard in parts["shards"]}, merged)
+        # A person decides: the older record of the coordinator, and what the others have.
+        put_back(newest, names)
+        put_back(older, ["coordinator"])
+        cluster.arguments["coordinator"].append("--take-as-newest")
+        start_all()
+        cluster.go_on()
         self.finish(cluster)
 
     def test_a_second_process_of_a_folder_is_refused(self):

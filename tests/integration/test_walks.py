@@ -1,6 +1,7 @@
 """The walks of docs/walks, command by command. What they are tried with: programs that are built already, a small model, and
 for several machines networks of their own, in which nobody can call the workers."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -32,6 +33,11 @@ class Walk(IntegrationTest):
         for program in ("longwave", "longwave-server", "longwave-worker"):
             self.write_program(self.place / "build/bin" / program)
         self.environment = {**os.environ, "HOME": str(self.home), "TEXT": str(self.text), "STEPS": "60"}
+
+    def tearDown(self):
+        super().tearDown()
+        for summary in self.place.glob("runs/*/summary.json"):
+            self.assertEqual(json.loads(summary.read_text(encoding="utf-8"))["warnings"], [], summary)
 
     def write_program(self, path):
         """Shorter runs of a small model, where it is they that say so."""
@@ -118,6 +124,7 @@ class Machines(Walk):
         said = self.shell(status, small)
         self.assertIn("finished", said)
         self.assertIn("replicas  equal", said)
+        self.assertNotIn("warning", said)
         if self.open_boxes:
             self.skipTest("iptables forbids no calls to the boxes here: all but that was tested")
 

@@ -19,6 +19,7 @@ class Examples(WorkersTest):
             losses = self.losses(log)
             self.assertLess(losses[-1], 0.95 * losses[0], log)
         self.assertLess(done.summary["train_loss"], losses[0])
+        self.assertEqual(done.summary["warnings"], [])
         return logs
 
     def test_gpt2_of_transformers(self):

@@ -30,6 +30,8 @@ std::string_view Name(Canary canary) {
                                                 "forgotten-flight",
                                                 "unnamed-answer",
                                                 "own-start",
+                                                "deaf-shard",
+                                                "trusted-backup",
                                                 "own-interval",
                                                 "unkept-interval"};
   static_assert(std::size(kNames) == static_cast<size_t>(Canary::kCount));

@@ -33,6 +33,8 @@ enum class Canary : uint8_t {
   kForgottenFlight,       // a worker that is told to end does not keep the pushes in flight
   kUnnamedAnswer,         // the answer to a hello names another one
   kOwnStart,              // a worker begins with its own first weights instead of the run's
+  kDeafShard,             // a shard does not hear that a member is ahead of its log
+  kTrustedBackup,         // likewise, and the coordinator takes any folder as the newest
   kOwnInterval,           // a worker hears of other inner steps of the rounds than were decided
   kUnkeptInterval,        // the coordinator's record lacks the decided rounds
   kCount,

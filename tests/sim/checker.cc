@@ -90,7 +90,7 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
   }
   if (fate != Fate::kLate) CheckCountedOnce(account, round, segment, worker);
   // A shard without its folder may not have said yet that the round happens again: see SettleLoss.
-  if (in.merged && !segments_[segment].lost_folder)
+  if (in.merged && !segments_[segment].lost_folder && !segments_[segment].HasLost(round))
     CheckFate(in, worker, *push, Which(worker, round, segment));
 }
 
@@ -186,7 +186,7 @@ void Checker::Answered(const AnswerFrame& header, uint32_t crc) {
   // After a lost folder the round may be another one of that number. Its update was never sent,
   // since the log's sync failed with it, but was read from the log after all. The answer `late` and
   // the following update show that.
-  if (!round.merged || segment.lost_folder) return;
+  if (!round.merged || segment.lost_folder || segment.HasLost(header.round)) return;
   const bool counted = round.contributors.contains(header.worker);
   if (accepted != counted) {
     Violate(absl::StrCat(Which(header.worker, header.round, header.segment), " is answered ",
@@ -236,6 +236,13 @@ void Checker::Merged(const MergedFrame& header, const Buffer& payload,
   Round& round = segment.rounds[header.round];
   const uint32_t crc = Crc32c(payload.bytes());
   SettleLoss(header.segment, header.round);
+  if (segment.HasLost(header.round)) {
+    // The same pushes make the same update. Others make another one, if no replica has the first.
+    const bool is_same = round.merged && round.merged_crc == crc;
+    segment.lost_from.reset();
+    if (is_same) segment.lost_from = header.round + 1;
+    if (round.merged && !is_same) Rewind(header.segment, header.round, /*keeps_residual=*/true);
+  }
   if (round.merged) {
     if (round.merged_crc != crc) Violate(absl::StrCat(what, " was told with other bytes"));
     return;
@@ -295,12 +302,35 @@ void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
   for (uint32_t s = first_segment; s < first_segment + segment_count; ++s) {
     segments_[s].lost_folder = true;
     segments_[s].open_round = segments_[s].open_round_before = 0;
+    segments_[s].lost_from.reset();
     oracle_.ForgetResidual(s);
-    for (auto& [number, round] : segments_[s].rounds) {
-      round.lost.insert(round.accepted.begin(), round.accepted.end());
-      round.accepted.clear();
-    }
+    ForgetAccepted(s, 0);
   }
+}
+
+void Checker::ForgetAccepted(uint32_t segment, uint32_t first_round) {
+  for (auto& [number, round] : segments_[segment].rounds) {
+    if (number < first_round) continue;
+    round.lost.insert(round.accepted.begin(), round.accepted.end());
+    round.accepted.clear();
+  }
+}
+
+void Checker::LostTail(uint32_t index, uint32_t open_round) {
+  Segment& segment = segments_[index];
+  if (segment.lost_folder) return;
+  segment.lost_from = std::min(segment.lost_from.value_or(open_round), open_round);
+  segment.open_round = segment.open_round_before = open_round;
+  ForgetAccepted(index, open_round);
+}
+
+void Checker::Restored(uint32_t index, uint32_t round) {
+  Segment& segment = segments_[index];
+  if (!segment.lost_from.has_value()) return;
+  ForgetAccepted(index, *segment.lost_from);
+  segment.lost_from.reset();
+  if (round < oracle_.rounds(index)) return Rewind(index, round);
+  oracle_.ForgetResidual(index);
 }
 
 // The first push that a shard accepts, or update that it sends, after a lost folder shows its open
@@ -315,9 +345,9 @@ void Checker::SettleLoss(uint32_t index, uint32_t round) {
 }
 
 // No living member has the rounds from first_round on, which happen again.
-void Checker::Rewind(uint32_t index, uint32_t first_round) {
+void Checker::Rewind(uint32_t index, uint32_t first_round, bool keeps_residual) {
   Segment& segment = segments_[index];
-  oracle_.Rewind(index, first_round);
+  oracle_.Rewind(index, first_round, keeps_residual);
   for (auto& [line_and_segment, rounds] : counted_) {
     if (line_and_segment.second == index)
       rounds.erase(rounds.lower_bound(first_round), rounds.end());

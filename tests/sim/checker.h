@@ -93,6 +93,10 @@ class Checker {
   void Merged(const MergedFrame& header, const Buffer& payload,
               const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
   void LostFolder(uint32_t first_segment, uint32_t segment_count);
+  // The log of the segment has lost its end, and has this round open.
+  void LostTail(uint32_t segment, uint32_t open_round);
+  // The shard has restored the segment from a replica before the round.
+  void Restored(uint32_t segment, uint32_t round);
   // A push that no worker encoded was sent in a worker's name. The shard may accept it in place of
   // the worker's own, but no merge may include it.
   void Poisoned(const PushFrame& header, const Buffer& payload);
@@ -136,6 +140,9 @@ class Checker {
     uint32_t open_round = 0;         // the newest sent
     uint32_t open_round_before = 0;  // as of the last commit
     bool lost_folder = false;        // and no push or update since
+    // The first round that was lost with the log's end, until it is merged again or restored.
+    std::optional<uint32_t> lost_from;
+    bool HasLost(uint32_t round) const { return lost_from.has_value() && round >= *lost_from; }
   };
 
   static std::vector<Contributor> Contributors(const Round& round,
@@ -146,7 +153,8 @@ class Checker {
   void CheckCountedOnce(Account* account, uint32_t round, uint32_t segment, uint32_t worker);
   static bool WasLost(const Round& round, uint32_t worker, const Push& push);
   void SettleLoss(uint32_t segment, uint32_t round);
-  void Rewind(uint32_t segment, uint32_t round);
+  void ForgetAccepted(uint32_t segment, uint32_t first_round);
+  void Rewind(uint32_t segment, uint32_t round, bool keeps_residual = false);
   static std::string Which(uint32_t worker, uint32_t round, uint32_t segment);
 
   const WorldSettings& world_;

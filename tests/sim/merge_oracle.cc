@@ -21,6 +21,7 @@ MergeOracle::MergeOracle(const WorldSettings& world, const Layout* layout, float
   for (Segment& segment : segments_) {
     segment.residual.resize(kSegmentElements);
     segment.theta.emplace_back(kSegmentElements, start);
+    segment.held.emplace_back(kSegmentElements);
   }
 }
 
@@ -38,6 +39,7 @@ std::string MergeOracle::Merge(uint32_t index, const std::vector<Buffer>& contri
   std::vector<float> theta = segment.theta.back();
   for (size_t i = 0; i < told.indices.size(); ++i) theta[told.indices[i]] -= told.values[i];
   segment.theta.push_back(std::move(theta));
+  segment.held.push_back(segment.residual);
   return wrong;
 }
 
@@ -106,14 +108,19 @@ std::string MergeOracle::MergeAgain(uint32_t index, std::vector<Buffer> contribu
   return same ? "" : "its bytes are not those of its contributions merged again";
 }
 
-void MergeOracle::ForgetResidual(uint32_t segment) {
-  std::fill(segments_[segment].residual.begin(), segments_[segment].residual.end(), 0.0f);
+void MergeOracle::ForgetResidual(uint32_t index) {
+  Segment& segment = segments_[index];
+  std::ranges::fill(segment.residual, 0.0f);
+  segment.held.back() = segment.residual;
 }
 
-void MergeOracle::Rewind(uint32_t segment, uint32_t round) {
-  LONGWAVE_CHECK(round < segments_[segment].theta.size());
-  segments_[segment].theta.resize(round + 1);
-  ForgetResidual(segment);
+void MergeOracle::Rewind(uint32_t index, uint32_t round, bool keeps_residual) {
+  Segment& segment = segments_[index];
+  LONGWAVE_CHECK(round < segment.theta.size());
+  segment.theta.resize(round + 1);
+  segment.held.resize(round + 1);
+  segment.residual = segment.held.back();
+  if (!keeps_residual) ForgetResidual(index);
 }
 
 }  // namespace longwave::sim

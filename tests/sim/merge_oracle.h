@@ -46,12 +46,14 @@ class MergeOracle {
   // A shard with a lost folder has no E any more. The shard may begin again at an earlier round if
   // no living member has seen the later ones.
   void ForgetResidual(uint32_t segment);
-  void Rewind(uint32_t segment, uint32_t round);
+  // keeps_residual: the shard has the E from before the round.
+  void Rewind(uint32_t segment, uint32_t round, bool keeps_residual);
 
  private:
   struct Segment {
     std::vector<float> residual;
     std::vector<std::vector<float>> theta;  // by round
+    std::vector<std::vector<float>> held;   // E before each round
   };
   std::vector<float> Mean(const std::vector<Buffer>& contributions) const;
   std::string Hold(Segment& segment, const std::vector<float>& mean,

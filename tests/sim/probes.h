@@ -56,6 +56,9 @@ namespace longwave::sim {
   PROBE(kShardLostFolder, "shard lost its folder")                                     \
   PROBE(kShardRestoredByReplicas, "shard restored by replicas")                        \
   PROBE(kShardGotOlderFolder, "shard's folder from an older time")                     \
+  PROBE(kShardLostTail, "shard lost the end of its log")                               \
+  PROBE(kTailRestored, "end of a log restored by replicas")                            \
+  PROBE(kClusterGotOlderFolders, "coordinator and shards from an older time")          \
   PROBE(kCoordinatorCrashed, "coordinator crashed")                                    \
   PROBE(kCoordinatorRecovered, "coordinator recovered")                                \
   PROBE(kCoordinatorCrashedInWrite, "coordinator crashed in the midst of a write")     \

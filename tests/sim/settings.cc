@@ -208,6 +208,8 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
     case FaultKind::kOlderFolder:
     case FaultKind::kOlderRecord:
     case FaultKind::kToldToEnd:
+    case FaultKind::kLostTail:
+    case FaultKind::kOlderCluster:
     case FaultKind::kCount:
       LONGWAVE_CHECK(false);
   }
@@ -313,6 +315,36 @@ void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSet
   }
 }
 
+// Likewise.
+void DrawLostTails(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 11);
+  if (!Happens(FaultKind::kLostTail, options, mix, rng)) return;
+  for (uint64_t i = 1 + rng.Below(4); i > 0; --i) {
+    world.faults.push_back({.at = Between(rng, absl::Seconds(2), mix.window),
+                            .kind = FaultKind::kLostTail,
+                            .target = DrawShardNode(rng, world),
+                            .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(5))});
+  }
+}
+
+// Likewise. The faults of other copies and of lost content are left to other worlds.
+void DrawOlderCluster(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 12);
+  const bool is_alone = std::ranges::none_of(world.faults, [](const Fault& fault) {
+    return fault.kind == FaultKind::kOlderFolder || fault.kind == FaultKind::kOlderRecord ||
+           fault.kind == FaultKind::kOldFolder || fault.kind == FaultKind::kLoseFolder ||
+           fault.kind == FaultKind::kLostTail;
+  });
+  if (!Happens(FaultKind::kOlderCluster, options, mix, rng) || !is_alone ||
+      !world.coordinator_is_durable) {
+    return;
+  }
+  world.faults.push_back({.at = Between(rng, absl::Seconds(15), absl::Seconds(20) + mix.window),
+                          .kind = FaultKind::kOlderCluster,
+                          .duration = Between(rng, absl::Seconds(10), absl::Seconds(30)),
+                          .amount = 8 + 20 * rng.Uniform()});
+}
+
 // Rounds are filled by chance. A kill afterwards tests the worker's state on the disk.
 void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   if (!options.only.empty()) return;
@@ -367,6 +399,8 @@ void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   DrawRecordFaults(options, mix, world);
   DrawOlderState(options, world);
   DrawTerminations(options, mix, world);
+  DrawLostTails(options, mix, world);
+  DrawOlderCluster(options, mix, world);
   DrawCrashesAfterFill(options, world);
   for (const Fault& fault : world.faults)
     world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
@@ -383,11 +417,11 @@ std::string_view Name(Method method) {
 
 std::string_view Name(FaultKind kind) {
   static constexpr std::string_view kNames[] = {
-      "crash",      "power loss",  "crash in a write", "lost folder",  "freeze",
-      "slow",       "cut",         "cut link",         "clog",         "clock jump",
-      "disk full",  "failed sync", "failed append",    "damage",       "weather",
-      "dead link",  "old folder",  "poison",           "older folder", "older record",
-      "told to end"};
+      "crash",       "power loss",  "crash in a write", "lost folder",  "freeze",
+      "slow",        "cut",         "cut link",         "clog",         "clock jump",
+      "disk full",   "failed sync", "failed append",    "damage",       "weather",
+      "dead link",   "old folder",  "poison",           "older folder", "older record",
+      "told to end", "lost tail",   "older cluster"};
   static_assert(std::size(kNames) == static_cast<size_t>(FaultKind::kCount));
   return EnumName(kind, kNames);
 }

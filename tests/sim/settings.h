@@ -50,6 +50,12 @@ enum class FaultKind : uint8_t {
   // Likewise: a worker is told to end between two steps, and restarted `duration` later. With a
   // nonzero `amount` the worker tells the coordinator that it leaves.
   kToldToEnd,
+  // Likewise: a shard loses power, and its disk all that it has confirmed since the shard's last
+  // heartbeat.
+  kLostTail,
+  // Likewise: the coordinator and all shards get their folders of `amount` seconds before, for
+  // `duration`.
+  kOlderCluster,
   kCount,
 };
 std::string_view Name(FaultKind kind);

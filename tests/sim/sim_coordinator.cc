@@ -37,7 +37,8 @@ SimCoordinator::SimCoordinator(const Environment& env)
 }
 
 void SimCoordinator::OnStart() {
-  const CoordinatorOptions options = env_.settings->MakeCoordinatorOptions();
+  CoordinatorOptions options = env_.settings->MakeCoordinatorOptions();
+  options.takes_as_newest = env_.settings->canary == Canary::kTrustedBackup && has_older_record();
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
   std::optional<CoordinatorRecord> record;
   // A record of ten thousand workers cannot be rewritten with each of their reports, so large
@@ -96,7 +97,7 @@ void SimCoordinator::CopyRecord() {
   }
 }
 
-bool SimCoordinator::PutCopyBack() {
+bool SimCoordinator::PutCopyBack(bool is_cluster) {
   if (!copy_.has_value() || !up() || is_over()) return false;
   Crash();
   had_older_record_ = true;
@@ -109,7 +110,7 @@ bool SimCoordinator::PutCopyBack() {
     for (const ShardRecord& shard : state.shards) epochs.push_back(shard.told_epoch);
     return epochs;
   };
-  if (told(copy_->saved) != told(saved_)) newest_ = Folder{std::move(disk_), saved_};
+  if (is_cluster || told(copy_->saved) != told(saved_)) newest_ = Folder{std::move(disk_), saved_};
   UseDisk(std::move(copy_->disk));
   saved_ = std::move(copy_->saved);
   copy_.reset();

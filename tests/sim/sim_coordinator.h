@@ -42,8 +42,10 @@ class SimCoordinator final : public DiskProcess {
   // process is down, and PutNewestBack restores the newest. A backup with all sent epochs stays,
   // since the run goes on from it.
   void CopyRecord();
-  bool PutCopyBack();
+  // is_cluster: the shards' folders are from an older time as well.
+  bool PutCopyBack(bool is_cluster = false);
   void PutNewestBack();
+  bool has_copy() const { return copy_.has_value(); }
   bool has_older_record() const { return newest_.has_value(); }
   bool had_older_record() const { return had_older_record_; }
 

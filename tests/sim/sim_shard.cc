@@ -25,6 +25,9 @@ SimShard::SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t
       index_(shard),
       rng_(env.settings->seed, 100 + shard) {
   UseNewDisk(rng_.Next());
+  keeps_tail_ = std::ranges::any_of(env.settings->faults, [this](const Fault& fault) {
+    return fault.kind == FaultKind::kLostTail && fault.target == node();
+  });
 }
 
 SimShard::~SimShard() = default;
@@ -71,16 +74,77 @@ void SimShard::OnCrash() {
   if (env_.settings->canary == Canary::kForgottenFolder) UseNewDisk(rng_.Next());
 }
 
-void SimShard::CopyFolder() {
-  if (!up() || core_ == nullptr || core_->shard().store() == nullptr || has_older_folder()) return;
+std::optional<SimShard::FolderCopy> SimShard::NewCopy() {
+  if (!up() || core_ == nullptr || core_->shard().store() == nullptr || has_older_folder())
+    return std::nullopt;
   const uint64_t log_records = core_->shard().state().log_records;
-  if (log_records == 0) return;  // equivalent to no folder
-  copy_ = FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, log_records};
+  if (log_records == 0) return std::nullopt;  // equivalent to no folder
+  return FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, log_records, OpenRounds()};
+}
+
+std::vector<uint32_t> SimShard::OpenRounds() const {
+  std::vector<uint32_t> rounds;
+  if (core_ == nullptr) return rounds;
+  for (const SegmentReport& open : core_->shard().OpenSegments()) rounds.push_back(open.open_round);
+  return rounds;
+}
+
+void SimShard::CopyFolder() {
+  if (auto copy = NewCopy(); copy.has_value()) copy_ = std::move(copy);
+}
+
+bool SimShard::IsCopyFarBehind() const {
+  const std::vector<uint32_t> rounds = OpenRounds();
+  return copy_.has_value() && copy_->folder == folder_ && !rounds.empty() &&
+         std::ranges::equal(rounds, copy_->open_rounds, [](uint32_t now, uint32_t then) {
+           return now > then + DurableShard::kLostRoundsMax;
+         });
+}
+
+bool SimShard::LoseTail() {
+  if (!tail_.has_value() || tail_->folder != folder_ || has_older_folder() || lacks_tail())
+    return false;
+  std::vector<uint32_t> rounds = OpenRounds();
+  const bool is_short = std::ranges::equal(
+      rounds, tail_->open_rounds,
+      [](uint32_t now, uint32_t then) { return now <= then + DurableShard::kLostRoundsMax; });
+  if (rounds.empty() || !is_short || core_->shard().restoring_count() > 0 ||
+      core_->shard().state().log_records <= tail_->log_records) {
+    return false;
+  }
+  LosePower();
+  env_.probes->Hit(Probe::kShardLostTail);
+  env_.trace->Print([&] {
+    return absl::StrCat("shard ", index_, " loses its log after record ", tail_->log_records);
+  });
+  UseDisk(std::move(tail_->disk));
+  lost_until_ = std::move(rounds);
+  restores_told_ = tail_->log_records;
+  was_ever_restoring_ = true;
+  auto open_round = tail_->open_rounds.begin();
+  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
+    if (env_.layout->segments()[s].shard == index_) env_.checker->LostTail(s, *open_round++);
+  }
+  tail_.reset();
+  return true;
+}
+
+bool SimShard::IsDeafTo(const FrameName& frame) const {
+  const Canary canary = env_.settings->canary;
+  const bool is_deaf = (canary == Canary::kDeafShard && lacks_tail()) ||
+                       (canary == Canary::kTrustedBackup && has_older_folder());
+  const Aggregator* const aggregator = core_->shard().aggregator();
+  return is_deaf && aggregator != nullptr && aggregator->OwnsSegment(frame.segment) &&
+         frame.round != kRoundNever && frame.round > aggregator->open_round(frame.segment);
 }
 
 bool SimShard::PutCopyBack() {
   if (!copy_.has_value() || !up() || has_older_folder() || copy_->folder != folder_) return false;
   if (coordinator_->LogRecordsOf(index_, copy_->folder) <= copy_->log_records) return false;
+  return PutBack();
+}
+
+bool SimShard::PutBack() {
   Crash();
   env_.probes->Hit(Probe::kShardGotOlderFolder);
   env_.trace->Print([&] {
@@ -157,6 +221,8 @@ void SimShard::Register() {
 void SimShard::Beat() {
   ShardHeartbeat heartbeat{.known_epoch = known_epoch_};
   if (core_ != nullptr) heartbeat = core_->Report(known_epoch_, now());
+  // A heartbeat may report what is not durable yet.
+  if (keeps_tail_) tail_ = commit_is_due_ ? std::nullopt : NewCopy();
   heartbeat.shard = index_;
   heartbeat.incarnation = incarnation_;
   heartbeat.knows_manifest = knows_manifest_;
@@ -200,6 +266,9 @@ void SimShard::OnReply(const ShardHeartbeatReply& reply) {
     core_->SetMembership(*reply.membership, now());
     CommitSoon();
   }
+  const std::string trouble = core_->shard().trouble();
+  core_->HoldBack(reply.reason);
+  if (trouble != core_->shard().trouble()) CommitSoon();
   if (!reply.hash_checks.empty() && !EndIfStopped()) {
     core_->SetHashChecks(reply.hash_checks, now());
     CommitSoon();

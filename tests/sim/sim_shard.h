@@ -62,8 +62,16 @@ class SimShard final : public DiskProcess {
   // restores the newest.
   void CopyFolder();
   bool PutCopyBack();
+  bool PutBack();  // also if the coordinator's record is from an older time as well
   void PutNewestBack();
   bool has_older_folder() const { return newest_disk_ != nullptr; }
+  // Whether the copy lacks more rounds of each segment than a shard takes for a lost end.
+  bool IsCopyFarBehind() const;
+  // The machine loses power, and its disk what it has confirmed since the last heartbeat. False: it
+  // has confirmed nothing that may be lost.
+  bool LoseTail();
+  // The rounds that were lost with the log's end have not come back yet.
+  bool lacks_tail() const { return !lost_until_.empty(); }
 
   const DurableShard* durable() const;
   // Called at the end of a finished run: checks the kept snapshot of the run's start.
@@ -104,6 +112,8 @@ class SimShard final : public DiskProcess {
   void CheckAnswer(uint64_t event, const AnswerFrame& header);
   void CheckMerged(const MergedFrame& header, const Buffer& payload);
   std::optional<uint32_t> LoggedCrc(const MergedFrame& merged, uint32_t worker);
+  void TakeNotices();
+  void TellRestores();  // to the checker, which are in the log
   void Observe();
 
   SimCoordinator* const coordinator_;
@@ -113,8 +123,17 @@ class SimShard final : public DiskProcess {
     std::unique_ptr<SimFileSystem> disk;
     uint64_t folder = 0;       // its random word
     uint64_t log_records = 0;  // of the copy's log
+    std::vector<uint32_t> open_rounds;
   };
+  std::optional<FolderCopy> NewCopy();  // nothing: there is no folder
+  std::vector<uint32_t> OpenRounds() const;
+  bool IsDeafTo(const FrameName& frame) const;  // by a canary
   std::optional<FolderCopy> copy_;
+  bool keeps_tail_ = false;         // some fault loses the log's end
+  std::optional<FolderCopy> tail_;  // as of the last heartbeat
+  uint64_t restores_told_ =
+      0;  // the checker knows the restores of the log's records up to this one
+  std::vector<uint32_t> lost_until_;            // the open rounds before the log's end was lost
   std::unique_ptr<SimFileSystem> newest_disk_;  // set while an older one replaces it
   uint64_t folder_run_ = 0;                     // run of the folder at the start of the process
   uint64_t folder_ = 0;                         // random word; 0: no folder

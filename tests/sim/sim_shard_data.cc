@@ -3,7 +3,9 @@
 #include <array>
 #include <cfloat>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <variant>
 
@@ -44,6 +46,7 @@ void SimShard::OnFrame(const WireFrame& frame, const Peer& from, FrameReceiver* 
     return absl::StrCat("shard ", index_, " gets ", std::string(Name(name.kind)), " of worker ",
                         name.worker, ", round ", name.round, ", segment ", name.segment);
   });
+  if (IsDeafTo(name)) return;
   const auto* const push = std::get_if<PushFrame>(&header);
   if (push != nullptr && from.process->node() == env_.poison->node && now() < env_.poison->until) {
     Poison(*push, frame);
@@ -122,6 +125,7 @@ void SimShard::Commit() {
   commit_is_due_ = false;
   const std::vector<ShardEffect> effects = core_->Commit(now());
   if (EndIfStopped()) return;
+  TakeNotices();
   for (const ShardEffect& effect : effects) Check(effect);
   env_.checker->Committed();
   pushes_.clear();
@@ -264,7 +268,10 @@ void SimShard::CheckAnswer(uint64_t event, const AnswerFrame& header) {
                         std::string(Name(header.outcome)), ", open is round ", header.open_round);
   });
   const auto push = pushes_.find(event);
-  env_.checker->Answered(header, push == pushes_.end() ? 0 : push->second);
+  // A shard on an older folder is where the folder is, until that is noticed, but takes no push.
+  AnswerFrame told = header;
+  if (has_older_folder()) told.open_round = 0;
+  env_.checker->Answered(told, push == pushes_.end() ? 0 : push->second);
   switch (header.outcome) {
     case Outcome::kDuplicate:
       return env_.probes->Hit(Probe::kPushDuplicate);
@@ -308,6 +315,23 @@ std::optional<uint32_t> SimShard::LoggedCrc(const MergedFrame& merged, uint32_t 
   return read.ok() ? crc : std::nullopt;
 }
 
+void SimShard::TakeNotices() {
+  for (const std::string& notice : core_->TakeNotices())
+    env_.trace->Print([&] { return absl::StrCat("shard ", index_, ": ", notice); });
+  if (keeps_tail_ && core_->shard().store() != nullptr) TellRestores();
+}
+
+void SimShard::TellRestores() {
+  DeltaLog& log = core_->shard().store()->log();
+  if (log.durable_sequence() <= restores_told_) return;
+  const absl::Status read = log.Replay(restores_told_ + 1, [&](uint64_t, const LogRecord& record) {
+    if (const auto* restored = std::get_if<RestoredRecord>(&record); restored != nullptr)
+      env_.checker->Restored(restored->segment, restored->round);
+    return absl::OkStatus();
+  });
+  if (read.ok()) restores_told_ = log.durable_sequence() - 1;
+}
+
 void SimShard::Observe() {
   const DurableShard& shard = core_->shard();
   const ShardState state = shard.state();
@@ -317,9 +341,15 @@ void SimShard::Observe() {
   if (state.log_bytes < log_bytes_) env_.probes->Hit(Probe::kLogDropped);
   log_bytes_ = state.log_bytes;
   const bool trouble = !shard.trouble().empty();
-  if (has_older_folder() && !trouble) {
+  // An older coordinator knows nothing of it, so that the members are to be heard first.
+  const bool goes_on = coordinator_->has_older_record() ? state.segments_closed > 0 : !trouble;
+  if (has_older_folder() && goes_on) {
     env_.checker->Violate(
         absl::StrCat("shard ", index_, " goes on from a folder of an older time"));
+  }
+  if (lacks_tail() && std::ranges::equal(OpenRounds(), lost_until_, std::greater_equal<>())) {
+    env_.probes->Hit(Probe::kTailRestored);
+    lost_until_.clear();
   }
   if (trouble && !had_trouble_) env_.probes->Hit(Probe::kShardTrouble);
   if (!trouble && had_trouble_) env_.probes->Hit(Probe::kShardTroubleEnded);
@@ -328,9 +358,7 @@ void SimShard::Observe() {
     env_.probes->Hit(Probe::kShardRestoredByReplicas);
     was_restoring_ = false;
   }
-  for (const std::string& notice : core_->TakeNotices()) {
-    env_.trace->Print([&] { return absl::StrCat("shard ", index_, ": ", notice); });
-  }
+  TakeNotices();
   uint64_t open_bytes = 0;
   for (const auto& open : shard.OpenSegments()) open_bytes += open.open_bytes;
   const uint64_t open_bytes_max = env_.settings->OpenBytesBound(was_ever_restoring_);

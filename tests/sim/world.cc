@@ -110,6 +110,11 @@ class World {
                       [this, &fault] { shards_[fault.target - 1]->CopyFolder(); });
       } else if (fault.kind == FaultKind::kOlderRecord) {
         scheduler_.At(std::max(begin_, before), [this] { coordinator_->CopyRecord(); });
+      } else if (fault.kind == FaultKind::kOlderCluster) {
+        scheduler_.At(std::max(begin_, before), [this] {
+          coordinator_->CopyRecord();
+          for (auto& shard : shards_) shard->CopyFolder();
+        });
       }
       scheduler_.At(begin_ + fault.at, [this, &fault] { Happen(fault); });
     }
@@ -241,6 +246,17 @@ class World {
         if (!coordinator_->PutCopyBack()) return;
         scheduler_.At(until, [this] { PutNewestBack(); });
         return StartLater(process, absl::Seconds(1));
+      case FaultKind::kLostTail: {
+        if (!process->up() || shard->has_older_folder() || coordinator_->has_older_record()) return;
+        auto holders = HoldersOf(fault.target - 1);
+        if (!holders.has_value() || !shard->LoseTail()) return;
+        holders_[fault.target - 1] = *std::move(holders);
+        return StartLater(process, fault.duration);
+      }
+      case FaultKind::kOlderCluster:
+        if (!PutClusterBack()) return;
+        scheduler_.At(until, [this] { PutNewestClusterBack(); });
+        return;
       case FaultKind::kToldToEnd:
         return worker->ToldToEnd(fault.duration, fault.amount > 0);
       case FaultKind::kCount:
@@ -259,6 +275,33 @@ class World {
     if (!coordinator_->has_older_record() || coordinator_->is_over()) return;
     coordinator_->PutNewestBack();
     StartLater(coordinator_.get(), absl::Seconds(1));
+  }
+
+  // The coordinator and all shards come back from folders that lack rounds which members have.
+  bool PutClusterBack() {
+    std::map<uint32_t, std::vector<uint32_t>> holders;
+    for (uint32_t s = 0; s < shards_.size(); ++s) {
+      auto held = HoldersOf(s);
+      if (!held.has_value() || !shards_[s]->IsCopyFarBehind()) return false;
+      holders[s] = *std::move(held);
+    }
+    if (!coordinator_->has_copy() || !coordinator_->PutCopyBack(/*is_cluster=*/true)) return false;
+    probes_.Hit(Probe::kClusterGotOlderFolders);
+    holders_ = std::move(holders);
+    for (auto& shard : shards_) shard->PutBack();
+    StartLater(coordinator_.get(), absl::Seconds(1));
+    for (auto& shard : shards_) StartLater(shard.get(), absl::Seconds(1));
+    return true;
+  }
+  void PutNewestClusterBack() {
+    const bool is_noticed =
+        !coordinator_->trouble().empty() || std::ranges::any_of(shards_, [](const auto& shard) {
+          return shard->durable() == nullptr || !shard->durable()->trouble().empty();
+        });
+    if (shards_.front()->has_older_folder() && !is_noticed && !coordinator_->is_over())
+      checker_.Violate("nobody has noticed that all folders are from an older time");
+    for (auto& shard : shards_) PutNewestBack(shard.get());
+    PutNewestBack();
   }
 
   // Chooses the workers that keep the content of a shard's folder, which is lost only with the last
@@ -291,7 +334,8 @@ class World {
   bool HoldsWhatIsLost(uint32_t node) {
     std::erase_if(holders_, [&](const auto& lost) {
       const DurableShard* const shard = shards_[lost.first]->durable();
-      return shard != nullptr && shard->trouble().empty() && shard->restoring_count() == 0;
+      return shard != nullptr && shard->trouble().empty() && shard->restoring_count() == 0 &&
+             !shards_[lost.first]->lacks_tail() && !shards_[lost.first]->has_older_folder();
     });
     return std::ranges::any_of(holders_, [&](const auto& lost) {
       return node == 0 || std::ranges::count(lost.second, node) > 0 || IsAhead(node, lost.first);

@@ -1,5 +1,5 @@
 # For test scripts: two workers that are not alike, in one run of a coordinator and a shard. The including script sets
-# $name (for messages) and $servers (the folder of longwave and longwave-server).
+# $name (for messages) and $servers (the folder of longwave and longwave-server). They train on $LONGWAVE_TEST_TEXT, if that is set.
 # shellcheck shell=bash
 root=$(mktemp -d)
 processes=()
@@ -35,7 +35,7 @@ two_workers() {
 run: {preset: $preset, steps: $2, workers: 2, shards: 1, validate_every: 1000000}
 model: {d_model: 64, layers: 2, heads: 4, context: 64}
 train: {batch: 8, threads: 1, warmup_steps: 10}
-data: {path: compiler-headers}
+data: {path: ${LONGWAVE_TEST_TEXT:-compiler-headers}}
 END
   rm -f "$root"/*.log
   # shellcheck disable=SC2154

@@ -162,6 +162,8 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     const Stage stage = core_.stage();
     const bool catches_up = CatchesUp();
     const double computed = state_.seconds_computing;
+    const double named = metrics_.SyncSeconds();
+    const double validated = metrics_.seconds(Phase::kValidate)->value();
     const absl::Time began = MonotonicNow();
     const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
     if (absl::IsCancelled(advanced.status()) && parts_.control->stop_requested()) continue;
@@ -176,9 +178,12 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     if (catches_up) {
       has_moved_ = true;
       metrics_.seconds(Phase::kCatchUp)->Add(took);
-    } else if (stage == Stage::kEncoding || stage == Stage::kSyncing) {
-      blocked_ += took;
-      state_.seconds_syncing += took;
+    } else if (stage != Stage::kSealing) {
+      const double synced = took - (metrics_.seconds(Phase::kValidate)->value() - validated);
+      if (stage == Stage::kEncoding || stage == Stage::kSyncing) blocked_ += synced;
+      state_.seconds_syncing += synced;
+      const double unnamed = synced - (metrics_.SyncSeconds() - named);
+      metrics_.seconds(Phase::kOther)->Add(std::max(unnamed, 0.0));
     }
     if (stage == Stage::kSyncing && core_.stage() == Stage::kComputing)
       metrics_.SyncDone(absl::Seconds(std::exchange(blocked_, 0)));
@@ -241,7 +246,9 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(now));
   const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
   if (before == Stage::kEncoding && !core_.fills()) metrics_.seconds(Phase::kEncode)->Add(took);
-  if (before == Stage::kSyncing) metrics_.seconds(Phase::kDecode)->Add(took);
+  // The report of a round has the hashes of its segments.
+  const bool reports = before == Stage::kComputing && core_.stage() == Stage::kBetweenRounds;
+  if (before == Stage::kSyncing || reports) metrics_.seconds(Phase::kDecode)->Add(took);
   const bool encodes = core_.stage() == Stage::kEncoding;
   if (encodes && before != Stage::kEncoding) PassCrashPoint("encoding");
   if (!encodes && before == Stage::kEncoding) PassCrashPoint("encoded");
@@ -333,19 +340,17 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is reported before this worker ends because of it.
   absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
-  if (report.round < rounds()) {
-    metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
-  } else {
-    LogSeconds();
-  }
+  if (report.round < rounds()) metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
   metrics_.ShowRenewals(parts_.exchange->renewals());
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
   // The run may end as soon as the coordinator has the report, so the state goes first.
   ReportState();
-  if (const auto line = progress_.RoundDone(report, plan().rounds(), MonotonicNow()))
+  if (const auto line = progress_.RoundDone(report, plan().rounds(), MonotonicNow())) {
     Log(LogLevel::kInfo, *line);
+    Log(LogLevel::kInfo, metrics_.TakeSeconds(state_.seconds_computing));
+  }
   parts_.control->Report(std::move(report));
   return ended;
 }
@@ -367,16 +372,6 @@ absl::Status TrainingMember::Do(CoreNotice& notice) {
 void TrainingMember::Warn(const std::string& text) {
   Log(LogLevel::kWarning, text);
   parts_.control->Warn(text);
-}
-
-void TrainingMember::LogSeconds() const {
-  Log(LogLevel::kInfo,
-      absl::StrFormat("computed for %.1f s, synced for %.1f s: encoding %.1f, waiting %.1f, "
-                      "decoding %.1f",
-                      state_.seconds_computing, state_.seconds_syncing,
-                      metrics_.seconds(Phase::kEncode)->value(),
-                      metrics_.seconds(Phase::kWait)->value(),
-                      metrics_.seconds(Phase::kDecode)->value()));
 }
 
 void TrainingMember::SetPhase(WorkerPhase phase) {

@@ -129,7 +129,6 @@ class TrainingMember {
   void LoadState(const Checkpoint& checkpoint);
   bool CatchesUp() const;
   void ReportState();
-  void LogSeconds() const;
 
   WorkerCoreOptions CoreOptions() const;
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/base/clock.h"
 #include "common/config/gpt_shape.h"
 #include "common/wire/payload.h"
@@ -13,6 +16,16 @@ namespace longwave {
 namespace {
 
 constexpr double kBytesOfAParameter = 4;
+
+using Phase = WorkerMetrics::Phase;
+struct SyncPhase {
+  Phase phase;
+  const char* name;  // in the log
+};
+// The phases of which a sync consists.
+constexpr SyncPhase kSyncPhases[] = {
+    {Phase::kEncode, "encoding"}, {Phase::kCheckpoint, "checkpoint"}, {Phase::kSend, "sending"},
+    {Phase::kWait, "waiting"},    {Phase::kDecode, "decoding"},       {Phase::kOther, "other"}};
 
 // Σ v² over the payload's values; nothing if the payload does not fit the segment.
 std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const Buffer& payload) {
@@ -43,7 +56,7 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
       segments_(layout->segments().size()),
       began_(MonotonicNow()) {
   for (const char* phase : {"data", "forward_backward", "optimizer", "encode", "send", "wait",
-                            "decode", "validate", "checkpoint", "catch_up"}) {
+                            "decode", "validate", "checkpoint", "catch_up", "other"}) {
     seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
   }
   metrics_.gauge("longwave_worker_parameters").Set(layout->parameter_count());
@@ -51,6 +64,26 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
   if (config.metrics.peak_tflops > 0)
     metrics_.gauge("longwave_worker_peak_flops").Set(config.metrics.peak_tflops * 1e12 * ranks);
   refresher_ = metrics_.OnPage([this] { RefreshPage(); });
+}
+
+double WorkerMetrics::SyncSeconds() const {
+  double sum = 0;
+  for (const auto& [phase, name] : kSyncPhases) sum += seconds(phase)->value();
+  return sum;
+}
+
+std::string WorkerMetrics::TakeSeconds(double seconds_computing) {
+  told_.resize(seconds_.size());
+  double synced = 0;
+  std::string parts;
+  for (const auto& [phase, name] : kSyncPhases) {
+    const double now = seconds(phase)->value();
+    const double took = now - std::exchange(told_[static_cast<size_t>(phase)], now);
+    absl::StrAppendFormat(&parts, "%s%s %.2f", parts.empty() ? "" : ", ", name, took);
+    synced += took;
+  }
+  const double computed = seconds_computing - std::exchange(told_computing_, seconds_computing);
+  return absl::StrFormat("computed for %.2f s, synced for %.2f s: %s", computed, synced, parts);
 }
 
 void WorkerMetrics::RefreshPage() {
@@ -63,7 +96,10 @@ void WorkerMetrics::RefreshPage() {
       .Set(absl::ToDoubleSeconds(MonotonicNow() - absl::FromUnixNanos(checkpoint_at_ns)));
 }
 
-void WorkerMetrics::ContinueFrom(const WorkerState& state) { before_ = state; }
+void WorkerMetrics::ContinueFrom(const WorkerState& state) {
+  before_ = state;
+  told_computing_ = state.seconds_computing;
+}
 
 void WorkerMetrics::Show(const WorkerState& state) {
   for (const WorkerPhase phase :

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -42,9 +43,15 @@ class WorkerMetrics {
     kDecode,
     kValidate,
     kCheckpoint,
-    kCatchUp
+    kCatchUp,
+    kOther  // what a sync takes beside the phases that have a name
   };
   Counter* seconds(Phase phase) const { return seconds_[static_cast<size_t>(phase)]; }
+  // Sum over the phases of which a sync consists, kOther included.
+  double SyncSeconds() const;
+  // A sentence for the log: where the time since the last call went. seconds_computing: of this
+  // worker, as in its state.
+  std::string TakeSeconds(double seconds_computing);
 
   // Counts before this process, which its counters leave out: their rate would jump when a worker
   // comes back.
@@ -109,6 +116,8 @@ class WorkerMetrics {
 
   WorkerState before_;             // counts of earlier processes
   std::vector<Counter*> seconds_;  // by Phase
+  std::vector<double> told_;       // by Phase, as of the last TakeSeconds
+  double told_computing_ = 0;      // likewise
   Counter& steps_;
   Counter& rounds_;
   Counter& ddp_bytes_;

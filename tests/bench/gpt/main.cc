@@ -69,12 +69,18 @@ absl::StatusOr<std::vector<Batch>> ReadBatches(const std::string& path, int64_t 
   return batches;
 }
 
-absl::Status WriteWeights(const std::string& path, Replica& replica) {
+absl::Status WriteWeights(const std::string& path, const Device& device, const Exec& exec,
+                          Replica& replica) {
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(replica.manifest(), LayoutOptions{}));
+  // θ may be in a device's memory.
+  std::vector<float> theta(replica.parameter_count());
+  LONGWAVE_RETURN_IF_ERROR(
+      device.ops->copy(exec, theta.data(), replica.theta(), theta.size() * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
   std::ofstream file(path, std::ios::binary);
   for (size_t i = 0; i < replica.manifest().tensors.size(); ++i) {
-    file.write(reinterpret_cast<const char*>(replica.theta() + layout.flat_offset(i)),
+    file.write(reinterpret_cast<const char*>(theta.data() + layout.flat_offset(i)),
                static_cast<std::streamsize>(ElementCount(replica.manifest().tensors[i]) * 4));
   }
   if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", path));
@@ -95,7 +101,7 @@ absl::Status Run(const Options& options) {
                             MakeOptimizer(train, replica->manifest(), device.ops, exec));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<Batch> batches,
                             ReadBatches(options.batches, train.batch, config.model.context));
-  LONGWAVE_RETURN_IF_ERROR(WriteWeights(options.weights, *replica));
+  LONGWAVE_RETURN_IF_ERROR(WriteWeights(options.weights, device, exec, *replica));
   std::printf("%llu parameters\n", static_cast<unsigned long long>(replica->parameter_count()));
   std::fflush(stdout);
   size_t step = 0;

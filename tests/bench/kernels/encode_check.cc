@@ -24,12 +24,13 @@ std::vector<double> ExpectedMomentum(const Problem& problem, const Setting& sett
   std::vector<double> s(tile.size());
   for (uint32_t r = 0; r < tile.rows; ++r) {
     for (uint32_t c = 0; c < tile.cols; ++c) {
-      s[r * tile.cols + c] = SignalAt(arrays, tile.offset + uint64_t{r} * tile.row_stride + c);
+      s[r * tile.cols + c] =
+          SignalAt(arrays, (tile.offset + uint64_t{r} * tile.row_stride + c) % problem.period());
     }
   }
   if (TransformOf(setting.shape) == Transform::kDct) s = ref::Dct(s, tile.rows, tile.cols);
   for (uint32_t i = 0; i < tile.size(); ++i) {
-    s[i] += double{kBeta} * problem.momentum()[tile.coefficient_offset + i];
+    s[i] += double{kBeta} * problem.momentum()[(tile.coefficient_offset + i) % problem.period()];
   }
   return s;
 }

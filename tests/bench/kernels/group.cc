@@ -73,13 +73,16 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Create(std::string backend, const 
     LONGWAVE_ASSIGN_OR_RETURN(void* memory, ops->allocate(bytes));
     array = static_cast<float*>(memory);
   }
-  LONGWAVE_RETURN_IF_ERROR(group->Upload(kA, problem->a().data(), bytes));
-  LONGWAVE_RETURN_IF_ERROR(group->Upload(kB, problem->b().data(), bytes));
+  LONGWAVE_RETURN_IF_ERROR(group->Upload(kA, problem->a()));
+  LONGWAVE_RETURN_IF_ERROR(group->Upload(kB, problem->b()));
   return group;
 }
 
-absl::Status Group::Upload(ArrayIndex array, const void* from, uint64_t bytes) {
-  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, arrays_[array], from, bytes));
+absl::Status Group::Upload(ArrayIndex array, const std::vector<float>& period) {
+  for (uint64_t at = 0; at < problem_->params(); at += period.size()) {
+    LONGWAVE_RETURN_IF_ERROR(
+        ops_->copy(exec_, arrays_[array] + at, period.data(), period.size() * sizeof(float)));
+  }
   return ops_->wait(exec_);
 }
 
@@ -175,7 +178,7 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
                           begin, end);
   };
 
-  LONGWAVE_RETURN_IF_ERROR(Upload(kMomentum, problem_->momentum().data(), n * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(Upload(kMomentum, problem_->momentum()));
   LONGWAVE_RETURN_IF_ERROR(encode(0, static_cast<uint32_t>(layout.segments().size())));
   Row row = MakeRow(bench, &setting);
   row.ok = std::all_of(reports.begin(), reports.end(), [](const EncodeReport& report) {
@@ -206,10 +209,10 @@ absl::Status Group::DecodeUpdate(const Setting& setting, UpdateKind update) {
                           begin, end);
   };
 
-  const std::vector<float> zeros(update == UpdateKind::kNesterov ? n : 0);
-  LONGWAVE_RETURN_IF_ERROR(Upload(kTheta, problem_->theta().data(), n * sizeof(float)));
+  const std::vector<float> zeros(update == UpdateKind::kNesterov ? problem_->period() : 0);
+  LONGWAVE_RETURN_IF_ERROR(Upload(kTheta, problem_->theta()));
   if (!zeros.empty()) {
-    LONGWAVE_RETURN_IF_ERROR(Upload(kVelocity, zeros.data(), n * sizeof(float)));
+    LONGWAVE_RETURN_IF_ERROR(Upload(kVelocity, zeros));
   }
   LONGWAVE_RETURN_IF_ERROR(decode(0, static_cast<uint32_t>(layout.segments().size())));
   Row row = MakeRow(NameOf(update), &setting);

@@ -56,7 +56,8 @@ class Group {
         Problem* problem, Patience patience);
 
   Row MakeRow(const std::string& bench, const Setting* setting) const;
-  absl::Status Upload(ArrayIndex array, const void* from, uint64_t bytes);
+  // Of a period of the problem; the array gets as many as it has.
+  absl::Status Upload(ArrayIndex array, const std::vector<float>& period);
   absl::StatusOr<std::vector<float>> Download(const float* from, uint64_t count) const;
   absl::Status RunRoofline(RooflineIndex index, uint64_t begin, uint64_t end);
   absl::StatusOr<bool> RooflineIsRight(RooflineIndex index);

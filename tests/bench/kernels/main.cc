@@ -1,13 +1,16 @@
 // bench_kernels: the speed of the kernels of every backend of this machine, each result checked.
 //
 //   bench_kernels [--out FILE] [--backend all|reference|cpu|cuda] [--params N] [--threads N,N…]
-//                 [--seconds S] [--pytorch FILE] [--quick]
+//                 [--seconds S] [--segment-tiles N] [--bars] [--pytorch FILE] [--quick]
 //
 //   --out            the table, CSV                                    [standard output]
 //   --backend        whose rows; the reference's are always small      [all that are here]
-//   --params         parameters, rounded down to whole tiles           [2^24; CUDA 2^30]
+//   --params         parameters, rounded down: to whole tiles; above 50 million, where the values
+//                    repeat, to multiples of that                      [2^24; CUDA 2^30]
 //   --threads        host threads of the CPU's rows                    [1 and all]
 //   --seconds        of each row's repetitions; the bars' rows take four times that    [1]
+//   --segment-tiles  of a segment, a power of two                      [256; CUDA 4096]
+//   --bars           the rows that bars speak of alone: k 64 in 2 bit, and what the presets send
 //   --pytorch        rows of pytorch_step.py of the same run, which become part of the table and
 //                    what times_reference counts in
 //   --quick          few parameters and repetitions: whether it works, not how fast
@@ -17,6 +20,7 @@
 // 2 for a wrong command line. docs/benchmarks.md, section Kernels, explains the columns.
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -52,7 +56,9 @@ struct Options {
   uint64_t params = 0;
   std::vector<int> threads;
   double seconds = 1;
+  uint32_t segment_tiles = 0;
   std::string pytorch;
+  bool bars = false;
   bool quick = false;
 };
 
@@ -60,8 +66,8 @@ absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--quick") {
-      options.quick = true;
+    if (flag == "--quick" || flag == "--bars") {
+      (flag == "--quick" ? options.quick : options.bars) = true;
       continue;
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";
@@ -78,6 +84,10 @@ absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
              options.params <= uint64_t{1} << 34;
     } else if (flag == "--seconds") {
       good = absl::SimpleAtod(value, &options.seconds) && options.seconds >= 0;
+    } else if (flag == "--segment-tiles") {
+      good = absl::SimpleAtoi(value, &options.segment_tiles) &&
+             std::has_single_bit(options.segment_tiles) &&
+             options.segment_tiles <= kLayoutSegmentTilesMax;
     } else if (flag == "--threads") {
       for (const absl::string_view count : absl::StrSplit(value, ',')) {
         good = good && absl::SimpleAtoi(count, &options.threads.emplace_back()) &&
@@ -120,6 +130,17 @@ std::vector<Setting> AllSettings() {
   }
   return settings;
 }
+
+// A preset of configs/presets: what it sends up, of the difference of two arrays, and down.
+struct Preset {
+  Setting up, down;
+};
+constexpr Preset kPresets[] = {
+    {{Shape::kMatrix, 116, ValueCodec::kSign},
+     {Shape::kMatrix, 464, ValueCodec::kInt2}},  // longwave
+    {{Shape::kMatrix, 58, ValueCodec::kSign}, {Shape::kMatrix, 232, ValueCodec::kInt2}},  // …_thin
+    {{Shape::kFlat, 128, ValueCodec::kSign}, {Shape::kFlat, 512, ValueCodec::kInt2}},  // …_adamw
+};
 
 class Bench {
  public:
@@ -169,7 +190,8 @@ class Bench {
   uint64_t Params(uint64_t usual) const {
     if (options_.params != 0) usual = options_.params;
     if (options_.params == 0 && options_.quick) usual = kParamsUnit * 6;
-    return usual / kParamsUnit * kParamsUnit;
+    const uint64_t unit = usual < kPeriod ? kParamsUnit : kPeriod;
+    return usual / unit * unit;
   }
 
   absl::Status RunCpu() {
@@ -180,7 +202,7 @@ class Bench {
                                         params, kSegmentTilesHost, /*whole=*/true));
     }
     for (const Isa isa : isas) {
-      if (isa == isas.back()) break;  // the last one is "cpu"
+      if (isa == isas.back() || options_.bars) break;  // the last one is "cpu"
       LONGWAVE_RETURN_IF_ERROR(RunGroup(absl::StrCat("cpu-", std::string(Name(isa))),
                                         cpu::OpsOf(isa), HostRoofline(), 1, params,
                                         kSegmentTilesHost, /*whole=*/false));
@@ -198,6 +220,7 @@ class Bench {
 
   absl::Status RunGroup(const std::string& backend, const KernelOps& ops, const Roofline& roofline,
                         int threads, uint64_t params, uint32_t segment_tiles, bool whole) {
+    if (options_.segment_tiles != 0) segment_tiles = options_.segment_tiles;
     LONGWAVE_ASSIGN_OR_RETURN(Problem * problem, ProblemOf(params, segment_tiles));
     Patience patience{.seconds = options_.seconds};
     if (options_.quick) patience = {.seconds = 0, .repetitions_min = 2};
@@ -209,18 +232,26 @@ class Bench {
     std::fprintf(stderr, "bench_kernels: %s, %d threads, %llu parameters\n", backend.c_str(),
                  threads, static_cast<unsigned long long>(params));
     const auto one = Group::SignalKind::kOne;
-    for (const Setting& setting : whole ? AllSettings() : BarSettings()) {
+    const std::vector<Setting> settings = options_.bars ? std::vector<Setting>{{}}
+                                          : whole       ? AllSettings()
+                                                        : BarSettings();
+    for (const Setting& setting : settings) {
       const bool bar = setting == Setting{};
       if (bar) group->set_patience(of_bars);
       LONGWAVE_RETURN_IF_ERROR(group->Encode(setting, one));
       LONGWAVE_RETURN_IF_ERROR(group->DecodeUpdate(setting, UpdateKind::kSgd));
       group->set_patience(patience);
-      if (!whole || !bar) continue;
+      if (!whole || !bar || options_.bars) continue;
       LONGWAVE_RETURN_IF_ERROR(group->Encode(setting, Group::SignalKind::kDifference));
       for (const UpdateKind update :
            {UpdateKind::kSign, UpdateKind::kNesterov, UpdateKind::kInner}) {
         LONGWAVE_RETURN_IF_ERROR(group->DecodeUpdate(setting, update));
       }
+    }
+    for (const Preset& preset : kPresets) {
+      if (!whole) break;
+      LONGWAVE_RETURN_IF_ERROR(group->Encode(preset.up, Group::SignalKind::kDifference));
+      LONGWAVE_RETURN_IF_ERROR(group->DecodeUpdate(preset.down, UpdateKind::kSgd));
     }
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<Row> rows, group->Rows());
     rows_.insert(rows_.end(), rows.begin(), rows.end());

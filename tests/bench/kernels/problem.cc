@@ -48,7 +48,8 @@ std::string Name(Shape shape) {
 }
 
 absl::StatusOr<std::unique_ptr<Problem>> Problem::Create(uint64_t params, uint32_t segment_tiles) {
-  LONGWAVE_CHECK(params >= kParamsUnit && params % kParamsUnit == 0);
+  const uint64_t period = std::min(params, kPeriod);
+  LONGWAVE_CHECK(params >= kParamsUnit && params % kParamsUnit == 0 && params % period == 0);
   std::unique_ptr<Problem> problem(new Problem());
   problem->params_ = params;
   const int64_t count = static_cast<int64_t>(params);
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Problem>> Problem::Create(uint64_t params, uint32
   }
   for (auto [array, seed] : {std::pair{&problem->a_, 1}, std::pair{&problem->b_, 2},
                              std::pair{&problem->momentum_, 3}, std::pair{&problem->theta_, 4}}) {
-    array->resize(params);
+    array->resize(period);
     FillRandom(*array, static_cast<uint64_t>(seed), seed == 3 ? 3.0 : 1.0);
   }
   return problem;
@@ -93,25 +94,33 @@ absl::StatusOr<const Payloads*> Problem::Encoded(const Setting& setting) {
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
   std::vector<float> momentum = momentum_;
   std::vector<EncodeReport> reports;
+  Payloads& payloads = place->second;
+  const uint32_t repeats = SegmentsBefore(setting.shape, period());
   LONGWAVE_RETURN_IF_ERROR(EncodeSegments(
       *ops, {.threads = AllThreads()}, layout(setting.shape), TransformOf(setting.shape),
-      {.a = a_.data(), .momentum = momentum.data()}, place->second, reports, 0,
-      static_cast<uint32_t>(layout(setting.shape).segments().size())));
-  return &place->second;
+      {.a = a_.data(), .momentum = momentum.data()}, payloads, reports, 0, repeats));
+  for (size_t s = repeats; s < payloads.bytes.size(); ++s) {
+    payloads.bytes[s] = payloads.bytes[s - repeats];
+  }
+  return &payloads;
+}
+
+uint32_t Problem::SegmentsBefore(Shape shape, uint64_t coefficient) const {
+  const std::span<const Segment> segments = layout(shape).segments();
+  const auto end = std::ranges::find_if(segments, [coefficient](const Segment& segment) {
+    return segment.coefficient_begin >= coefficient;
+  });
+  return static_cast<uint32_t>(end - segments.begin());
 }
 
 uint32_t Problem::hashed_segments(Shape shape) const {
-  const std::span<const Segment> segments = layout(shape).segments();
-  const auto end = std::find_if(segments.begin(), segments.end(), [](const Segment& segment) {
-    return segment.coefficient_begin >= kParamsHashed;
-  });
-  return static_cast<uint32_t>(end - segments.begin());
+  return SegmentsBefore(shape, kParamsHashed);
 }
 
 absl::StatusOr<std::vector<float>> Problem::UpdatedArray(const Setting& setting,
                                                          UpdateKind update) {
   LONGWAVE_ASSIGN_OR_RETURN(const Payloads* payloads, Encoded(setting));
-  std::vector<float> theta(theta_), velocity(params_), gradient(params_);
+  std::vector<float> theta(theta_), velocity(period()), gradient(period());
   const Arrays arrays = {
       .theta = theta.data(), .velocity = velocity.data(), .gradient = gradient.data()};
   LONGWAVE_RETURN_IF_ERROR(DecodeSegments(cpu::OpsOf(Isa::kGeneric), {.threads = AllThreads()},

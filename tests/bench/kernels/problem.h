@@ -32,6 +32,9 @@ inline Transform TransformOf(Shape shape) {
 // Width of the matrix: no power of two, as rows that far apart would share few sets of a cache.
 inline constexpr uint64_t kMatrixColumns = 768;
 inline constexpr uint64_t kParamsUnit = 64 * kMatrixColumns;  // whole tiles in every shape
+// The values of a larger problem repeat after so many parameters, so that it is made and checked in
+// seconds: whole rows of blocks and, at any power of two of tiles, whole segments.
+inline constexpr uint64_t kPeriod = 1024 * kParamsUnit;
 
 // The settings of a row of the table.
 struct Setting {
@@ -65,14 +68,16 @@ struct Arrays {
   float* gradient = nullptr;
 };
 
-// A model of `params` parameters (whole multiples of kParamsUnit) with signals at random, and what
-// is known about the right results. In host memory, the same for every backend.
+// A model of `params` parameters (multiples of kParamsUnit, above kPeriod of kPeriod) with signals
+// at random, and what is known about the right results. In host memory, the same for every backend.
 class Problem {
  public:
   // segment_tiles: of a segment, at most.
   static absl::StatusOr<std::unique_ptr<Problem>> Create(uint64_t params, uint32_t segment_tiles);
 
   uint64_t params() const { return params_; }
+  // Of the arrays below: params(), or what repeats.
+  uint64_t period() const { return a_.size(); }
   const Layout& layout(Shape shape) const { return layouts_[static_cast<size_t>(shape)]; }
   const std::vector<float>& a() const { return a_; }
   const std::vector<float>& b() const { return b_; }
@@ -93,6 +98,8 @@ class Problem {
 
  private:
   Problem() = default;
+  // Segments that begin before a coefficient.
+  uint32_t SegmentsBefore(Shape shape, uint64_t coefficient) const;
 
   uint64_t params_ = 0;
   std::vector<Layout> layouts_;  // by Shape

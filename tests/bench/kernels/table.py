@@ -18,7 +18,12 @@ ENCODE_OVER_PASS_MIN = 0.40
 DECODE_OVER_READ_WRITE_MIN = 0.40
 CUDA_ENCODE_PERCENT_MIN = 60.0
 CUDA_DECODE_PERCENT_MIN = 70.0
+CUDA_PRESET_PERCENT_MIN = 60.0
 CUDA_PARAMS_MIN = 1_000_000_000
+# The presets send these: (preset, bench, k, transform, bits).
+PRESET_ROWS = [("longwave", "encode_difference", 116, "dct", 1), ("longwave", "decode_update", 464, "dct", 2),
+               ("longwave_thin", "encode_difference", 58, "dct", 1), ("longwave_thin", "decode_update", 232, "dct", 2),
+               ("longwave_adamw", "encode_difference", 128, "none", 1), ("longwave_adamw", "decode_update", 512, "none", 2)]
 
 
 def read(path):
@@ -53,7 +58,7 @@ def print_bar(what, value, wanted, unit, reason):
 
 def bars(path):
     rows = read(path)
-    print("The bars (k 64, DCT, 2 bit; CPU in one thread):")
+    print("The bars (k 64, DCT, 2 bit, where nothing else is said; CPU in one thread):")
     cpu = "no rows of the CPU"
     print_bar("CPU encode over the plain PyTorch step",
               ratio(rows, "encode", "cpu", "encode", "pytorch"), ENCODE_OVER_PYTORCH_MIN, " times",
@@ -72,6 +77,11 @@ def bars(path):
             continue
         print_bar(f"CUDA {bench} of the copy bandwidth", row and row["percent_of_copy"], wanted,
                   " %", "no rows of CUDA: not in this build, or no GPU here")
+    for preset, bench, k, transform, bits in PRESET_ROWS:
+        row = find(rows, bench, "cuda", k, transform, bits)
+        print_bar(f"CUDA {bench} of {preset} (k {k}, {bits} bit)",
+                  row and row["percent_of_copy"] if row and row["params"] >= CUDA_PARAMS_MIN else None,
+                  CUDA_PRESET_PERCENT_MIN, " %", "no row of CUDA with 1e9 parameters")
     wrong = sum(row["check"] != "ok" for row in rows)
     print(f"{len(rows)} rows, {wrong} wrong results: {path}")
 

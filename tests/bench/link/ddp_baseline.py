@@ -49,9 +49,9 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """Embedding and output share one matrix, as in the worker's model."""
 
-    def __init__(self, d, layers, heads, context):
+    def __init__(self, d, layers, heads, context, vocabulary=VOCABULARY):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(VOCABULARY, d), nn.Embedding(context, d)
+        self.tokens, self.places = nn.Embedding(vocabulary, d), nn.Embedding(context, d)
         self.blocks = nn.ModuleList(Block(d, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(d)
         for name, parameter in self.named_parameters():

@@ -19,7 +19,8 @@ EnergyMeter* watching = nullptr;
 
 }  // namespace
 
-absl::Status EnergyMeter::Check(const RunConfig& config) {
+absl::Status EnergyMeter::Check(const RunConfig& config, const KernelOps* ops) {
+  if (ops->on_device) return absl::InvalidArgumentError("--energy wants train.device=cpu");
   if (config.sync.transform == Transform::kNone && config.sync.tiling == Tiling::kFlat &&
       config.sync.segment_tiles == kLayoutSegmentTilesMax / 2) {
     return absl::OkStatus();

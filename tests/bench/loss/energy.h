@@ -20,8 +20,9 @@ namespace longwave {
 // all rounds of the share of the round. There is one at a time in a process.
 class EnergyMeter {
  public:
-  // InvalidArgument: a run whose momentum is no flat array of parameters in one segment.
-  static absl::Status Check(const RunConfig& config);
+  // InvalidArgument: a run whose momentum is no flat array of parameters in one segment, or not in
+  // the host's memory.
+  static absl::Status Check(const RunConfig& config, const KernelOps* ops);
 
   // The worker's table of operations with a meter at `encode`. ops and replica outlive it.
   const KernelOps* Watch(const KernelOps* ops, Replica& replica);

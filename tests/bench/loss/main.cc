@@ -4,8 +4,9 @@
 //
 // Trains the run's workers, each in a thread of this process, with the product's trainer, model,
 // optimizer, pipeline and aggregator; only the network, the coordinator and the disk are missing.
-// The loss is to the last digit that of `longwave up CONFIG --set run.shards=1` with one thread a
-// worker (test_loss.py holds them against each other). Prints one line: the validation loss after
+// All workers compute on the device of train.device. On the CPU the loss is to the last digit that
+// of `longwave up CONFIG --set run.shards=1` with one thread a worker (test_loss.py holds them
+// against each other). Prints one line: the validation loss after
 // the last round, payload bytes a parameter, worker and round up and down, and the settings of
 // model, training and sync that differ from the preset's. --energy adds the shares of the signal's
 // momentum and of a gradient that the 64 largest of a tile's values and DCT coefficients hold, by
@@ -53,7 +54,8 @@ absl::StatusOr<std::string> Differences(const RunConfig& config) {
   for (const ConfigKey& key : ConfigKeys()) {
     const bool counts = absl::StartsWith(key.name, "model.") ||
                         absl::StartsWith(key.name, "sync.") ||
-                        (absl::StartsWith(key.name, "train.") && key.name != "train.threads");
+                        (absl::StartsWith(key.name, "train.") && key.name != "train.threads" &&
+                         key.name != "train.device");
     if (counts && key.get(config) != key.get(preset)) {
       absl::StrAppend(&text, " ", key.name, "=", key.get(config));
     }
@@ -65,12 +67,13 @@ absl::Status Run(const Options& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(options.config, options.overrides));
   LONGWAVE_ASSIGN_OR_RETURN(const std::string differences, Differences(config));
   LONGWAVE_ASSIGN_OR_RETURN(const Corpus data, Corpus::Load(config.data, config.model));
+  // Before LibTorch is used otherwise (OpenDevice).
+  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardInProcess> shard,
                             ShardInProcess::Create(config));
-  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice("cpu"));
   std::optional<EnergyMeter> meter;
   if (options.energy) {
-    LONGWAVE_RETURN_IF_ERROR(EnergyMeter::Check(config));
+    LONGWAVE_RETURN_IF_ERROR(EnergyMeter::Check(config, device.ops));
     meter.emplace();
   }
   std::vector<absl::StatusOr<TrainedInProcess>> outcomes(config.run.workers);

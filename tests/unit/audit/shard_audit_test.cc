@@ -198,6 +198,25 @@ TEST_F(ShardAuditTest, GoesOnFromASnapshotAfterAProblem) {
   EXPECT_GT(found.merges_recomputed, uint64_t{kRounds});
 }
 
+// A shard whose disk has lost the log's end takes the segment from a replica that is ahead of it.
+TEST_F(ShardAuditTest, GoesOnAfterARestoreInTheMidstOfTheLog) {
+  ASSERT_TRUE(disk_.Open().ok());
+  disk_.Do({MembershipChanged{Members(2, kWorkers)}, TestPush(0, kRounds, 2)});
+  std::vector<ShardEvent> events;
+  for (const uint32_t worker : kWorkers) events.push_back(TestPull(worker, kRounds + 1, 2));
+  for (const auto& request : AllSent<RequestFrame>(disk_.Do(events))) {
+    if (request.header.round != kRounds + 1) continue;
+    disk_.Do({TestSnapshot(request.header.worker, kRounds + 1, 2)});
+  }
+  events.clear();
+  for (const uint32_t worker : kWorkers) events.push_back(TestPush(worker, kRounds + 1, 2));
+  disk_.Do(events);
+  const ShardFindings found = Audit(disk_.files, ReadLog(disk_.files));
+  EXPECT_THAT(found.problems, IsEmpty());
+  EXPECT_EQ(found.segments_restored, 1u);
+  EXPECT_EQ(found.merges_recomputed, 2 * kRounds + 1);
+}
+
 TEST(ShardAudit, BeginsWithASnapshotWhereOldLogIsGone) {
   ShardOnDisk disk;  // small log files
   ASSERT_TRUE(disk.Open().ok());

@@ -156,11 +156,17 @@ TEST_F(CoordinatorIntervalTest, ARecordThatLacksDecidedRoundsIsRefused) {
   const CoordinatorOptions options = Fitting(2, 100'000);
   CoordinatorRecord record = coordinator_->Export(absl::UnixEpoch());
   coordinator_.emplace(options, record);
-  EXPECT_THAT(Refusal(All<Refused>(Step(ShardAt(0, 4))).empty() ? std::vector<CoordinatorEffect>()
-                                                                : Step(ShardAt(0, 4)),
-                      absl::StatusCode::kUnavailable),
+  const auto refused = All<Refused>(Step(ShardAt(0, 4)));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_THAT(refused[0].status.message(),
               HasSubstr("shard 0 has opened round 4, and the inner steps of the rounds before 3 "
                         "alone are decided"));
+  // A worker that knows more shows it, too.
+  coordinator_.emplace(options, record);
+  WorkerHeartbeat heartbeat = Beat(0, {}, 1);
+  heartbeat.known_rounds = 4;
+  ASSERT_EQ(All<Refused>(Step(heartbeat)).size(), 1u);
+  EXPECT_THAT(Status().trouble, HasSubstr("it knows the inner steps of 4 rounds"));
   record.intervals.changes[0].inner_steps = 0;
   EXPECT_THAT(Coordinator::CheckRecord(options, record).message(), HasSubstr("0 inner steps"));
 }

@@ -65,6 +65,21 @@ TEST_F(FailedDisk, KeepsTheRoundThatWasOpenThroughEveryTry) {
   }
 }
 
+// The coordinator takes a reported round as closed for good.
+TEST_F(FailedDisk, ReportsNoRoundClosedThatIsNotDurable) {
+  disk_.shard().Step(TestPush(1, 0, 2), disk_.now);
+  EXPECT_EQ(disk_.shard().state().newest_round, 0u) << "before the commit";
+  FillDisk();
+  disk_.shard().Commit(disk_.now);
+  EXPECT_EQ(disk_.shard().state().newest_round, 0u);
+  disk_.shard().Commit(disk_.now);
+  EXPECT_EQ(disk_.shard().state().newest_round, 0u);
+  MakeRoom();
+  AfterReopening();
+  disk_.PushAll({0, 1}, 0);
+  EXPECT_EQ(disk_.shard().state().newest_round, 1u);
+}
+
 TEST_F(FailedDisk, IsOpenedAgainAfterWaitsThatDoubleUntilItWasGoodForLong) {
   FillDisk();
   disk_.Do({TestPush(1, 0, 2)});

@@ -55,11 +55,13 @@ TEST(LogMd, ShowsTheFileThatTheLogWrites) {
   ASSERT_TRUE(log->Sync().ok());
   ASSERT_TRUE(log->Append(NoteRecord{18, "round 18 opens"}).ok());
   ASSERT_TRUE(log->Sync().ok());
+  ASSERT_TRUE(log->Append(RestoredRecord{2, 20, 3}).ok());
+  ASSERT_TRUE(log->Sync().ok());
 
   const auto file = ReadWhole(shard.files, "d/log/00000001.lwlog", 1 << 20);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(Example("file") + Example("push") + Example("merged") + Example("membership") +
-                Example("note"),
+                Example("note") + Example("restored"),
             Hex(file->bytes()));
 }
 

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(LogRecord, RoundTripsEveryKind) {
-  for (uint32_t number = 0; number < 8; ++number) {
+  for (uint32_t number = 0; number < 10; ++number) {
     const LogRecord record = TestRecord(number);
     const std::vector<std::byte> bytes = BytesOf(record);
     const auto owner = std::make_shared<int>(0);
@@ -60,7 +60,7 @@ TEST(LogRecord, RefusesAFrameOfAnotherKind) {
 }
 
 TEST(LogRecord, RefusesBodiesOfEveryOtherLength) {
-  for (uint32_t number = 0; number < 4; ++number) {
+  for (uint32_t number = 0; number < 5; ++number) {
     const LogRecord record = TestRecord(number);
     const std::vector<std::byte> bytes = BytesOf(record);
     const auto body = std::span(bytes).subspan(1);

@@ -72,13 +72,15 @@ inline MembershipRecord TestMembership(uint32_t epoch) {
 
 // Records of all kinds in turn, distinguished by their numbers.
 inline LogRecord TestRecord(uint32_t number) {
-  switch (number % 4) {
+  switch (number % 5) {
     case 0:
       return TestPush(number, 1, 2, 5 + number % 90);
     case 1:
       return TestMerged(number, 2, 3 + number % 70);
     case 2:
       return NoteRecord{number, "round"};
+    case 3:
+      return RestoredRecord{number, number + 1, number + 2};
     default:
       return TestMembership(number);
   }

@@ -58,6 +58,10 @@ absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::strin
   }
   EXPECT_GT(moves, 0u);
   EXPECT_LE(moves, member.rounds());
+  // The phases name all of the time that syncs took.
+  const double synced = member.stats().seconds_syncing;
+  EXPECT_GT(synced, 0);
+  EXPECT_NEAR(member.metrics().SyncSeconds(), synced, 0.01 * synced);
   LONGWAVE_RETURN_IF_ERROR(place->End(trains.status()));
   return theta;
 }
