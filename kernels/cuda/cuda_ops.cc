@@ -43,6 +43,12 @@ absl::StatusOr<MachineMemory> Memory() {
 
 void Release(void* memory) { static_cast<void>(cudaFree(memory)); }
 
+absl::StatusOr<void*> AllocateHost(size_t bytes) {
+  return NewMemory(MemoryKind::kPinnedHost, bytes);
+}
+
+void ReleaseHost(void* memory) { static_cast<void>(cudaFreeHost(memory)); }
+
 absl::Status Wait(const Exec& exec) {
   return Prefixed("wait", LONGWAVE_CUDA_STATUS(cudaStreamSynchronize(StreamOf(exec))));
 }
@@ -73,9 +79,9 @@ absl::StatusOr<const KernelOps*> Ops() {
                        error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckCapability());
-  static const KernelOps ops = {"cuda", Encode,   Finish,  Restore, DecodeUpdate, Hash,
-                                Copy,   Allocate, Release, Wait,    AdamW,        SquareSum,
-                                Scale,  Blend,    Memory,  true};
+  static const KernelOps ops = {"cuda", Encode,    Finish,  Restore,      DecodeUpdate, Hash,
+                                Copy,   Allocate,  Release, AllocateHost, ReleaseHost,  Wait,
+                                AdamW,  SquareSum, Scale,   Blend,        Memory,       true};
   return &ops;
 }
 

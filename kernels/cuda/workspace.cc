@@ -1,5 +1,6 @@
 #include "kernels/cuda/workspace.h"
 
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -22,12 +23,20 @@ void Workspace::Return(Transit* transit) { free_.push_back(transit); }
 absl::StatusOr<Transit*> Workspace::NextStaging(size_t bytes) {
   Transit& transit = staging_[staging_next_];
   staging_next_ = (staging_next_ + 1) % staging_.size();
-  if (transit.used != nullptr) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(transit.used));
+  if (transit.used != nullptr) LONGWAVE_RETURN_IF_ERROR(Await(transit.used));
   LONGWAVE_RETURN_IF_ERROR(transit.Reserve(bytes));
   return &transit;
 }
 
 absl::Status Workspace::CreateStreams() {
+  int device = 0;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  if (upload == nullptr) device_ = device;
+  if (device != device_) {
+    return FailedPrecondition("CUDA: device ", device,
+                              " is current in this process, which computes ", "on device ", device_,
+                              "; wanted one GPU a process");
+  }
   for (cudaStream_t* stream : {&upload, &download}) {
     if (*stream != nullptr) continue;
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
