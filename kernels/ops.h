@@ -81,7 +81,7 @@ struct EncodeArgs {
   uint64_t run_seed = 0;  // with round and tile, what random and stride selection draw from
   uint32_t round = 0;
   float* momentum = nullptr;  // m̂, [Layout::coefficient_count()], tile after tile
-  const PayloadLayout* payload_layout = nullptr;  // its own, of the same format
+  const PayloadLayout* payload_layout = nullptr;  // its own
   std::span<std::byte> payload;                   // its own; payload_layout->bytes()
   EncodeReport* report = nullptr;                 // its own; host memory
 };
