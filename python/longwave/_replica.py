@@ -156,8 +156,8 @@ class Replica:
         self.parameters = list(parameters)
         self.device = flat_device(self.parameters)
         self._stream = _stream_of(self.device)
-        self._may_be_captured = any(parameter.device.type == "cuda" for parameter in self.parameters)
-        pinned = self.device.type == "cpu" and any(p.device.type == "cuda" for p in self.parameters)
+        self._is_on_cuda = any(parameter.device.type == "cuda" for parameter in self.parameters)
+        pinned = self.device.type == "cpu" and self._is_on_cuda
         self.theta = torch.empty(count, dtype=torch.float32, device=self.device, pin_memory=pinned)
         self._views = self._cut(self.theta, offsets)
         self.gradient: Optional[torch.Tensor] = None
@@ -263,7 +263,7 @@ class Replica:
 
     def refuse_capture(self) -> None:
         """RuntimeError: the loop's stream is captured into a CUDA graph, which would repeat neither the count nor a sync."""
-        if self._may_be_captured and torch.cuda.is_current_stream_capturing():
+        if self._is_on_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError(
                 "got a step of Sync in the capture of a CUDA graph, whose replays would count no step and sync nothing; wanted "
                 "a graph of forward and backward alone, or Sync(…, hook=False) and sync.step() after each replay"

@@ -172,8 +172,7 @@ absl::Status Coordinator::CheckStart(const RegisterWorker& request, uint64_t seg
   return InvalidArgument(absl::StrFormat(
       "worker %s begins with other weights than the run: segment %d: got hash %016x, wanted %016x; "
       "the same version of longwave draws the same weights from one run.seed. With run.start: "
-      "member "
-      "the worker would join all the same and fetch the run's weights",
+      "member the worker would join all the same and fetch the run's weights",
       request.name, got - hashes.begin(), *got, *wanted));
 }
 

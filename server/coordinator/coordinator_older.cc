@@ -4,13 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/control/lost_rounds.h"
 #include "server/coordinator/coordinator.h"
 
 namespace longwave {
 namespace {
 
-// The most rounds that shards may have lost with their logs' ends (DurableShard::kLostRoundsMax).
-constexpr uint32_t kLostRoundsMax = 2;
 // More epochs than another coordinator of the record can have begun.
 constexpr uint32_t kEpochsSkipped = 1 << 20;
 

@@ -150,8 +150,6 @@ class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
   static constexpr absl::Duration kReopenMax = absl::Seconds(30);
-  // The most rounds that the log of a heartbeat's length may have lost; a round takes seconds.
-  static constexpr uint32_t kLostRoundsMax = 2;
   // Patience for a requested snapshot beside its time on a slow link. A worker sends more urgent
   // frames first, for 30 s at most (WorkerLedger), and answers between inner steps only.
   static constexpr absl::Duration kRequestPatience = absl::Seconds(60);

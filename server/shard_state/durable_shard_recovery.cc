@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/control/lost_rounds.h"
 #include "server/shard/aggregator_checks.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/shard_store.h"
@@ -262,13 +263,14 @@ void DurableShard::PursueRestores(absl::Time now) {
 void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                                  std::optional<SnapshotRequests::Held> model) {
   restores_.End(segment);
+  const RestoredRecord record{segment, round, worker};
   SegmentProgress& progress = ProgressOf(segment);
   progress.open_round = round;
   progress.first_round = round;
   rounds_have_moved_ = true;
   // With an E of zeros: that of an earlier round has what was sent.
   absl::Status restored = aggregator_->RestoreAnew(segment, round);
-  notices_.push_back(RestoredText({segment, round, worker}));
+  notices_.push_back(RestoredText(record));
   if (store_ != nullptr) {
     // Records still to be written may be lost, and other records then get their numbers.
     progress.replay_from = store_->log().durable_sequence();
@@ -278,7 +280,7 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
       restored = WriteModel(*model);
       if (absl::IsAlreadyExists(restored)) restored = absl::OkStatus();
     }
-    if (restored.ok()) restored = KeepRestored({segment, round, worker});
+    if (restored.ok()) restored = KeepRestored(record);
   } else if (model.has_value()) {
     restored_models_[segment] = *std::move(model);
   }

@@ -91,8 +91,8 @@ class Folders(IntegrationTest):
     def test_what_is_lost_with_everybodys_power_is_made_again(self):
         self.check_lost_end(["shard-0", "shard-1", "worker-0", "worker-1"])
 
-    def await_trouble(self, cluster, sentence):
-        self.assertIn("training", cluster.await_trouble(sentence)["run"])
+    def await_trouble(self, cluster, *parts):
+        self.assertIn("training", cluster.await_trouble(*parts)["run"])
 
     def finish(self, cluster):
         """The run's end, and the audit of what it has left."""
@@ -143,7 +143,7 @@ class Folders(IntegrationTest):
         cluster.kill("coordinator")
         newest = self.put(older, "coordinator")
         cluster.start_again("coordinator")
-        self.await_trouble(cluster, "the coordinator's folder is from an older time: ")
+        self.await_trouble(cluster, "the coordinator's folder is from an older time: ", " epoch ")
         cluster.kill("coordinator")
         self.put(newest, "coordinator")
         cluster.start_again("coordinator")

@@ -68,7 +68,7 @@ class Streams(unittest.TestCase):
         replica = Replica(list(model.parameters()), [0, 1], 2, sends_gradient=False, alias=False)
         with mock.patch("torch.cuda.is_current_stream_capturing", lambda: True):
             replica.refuse_capture()  # another part of the process captures: this model is on the CPU
-            replica._may_be_captured = True
+            replica._is_on_cuda = True
             with self.assertRaisesRegex(RuntimeError, "wanted a graph of forward and backward alone"):
                 replica.refuse_capture()
 

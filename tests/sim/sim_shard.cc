@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/control/lost_rounds.h"
 #include "server/shard_state/shard_core.h"
 
 namespace longwave::sim {
@@ -97,7 +98,7 @@ bool SimShard::IsCopyFarBehind() const {
   const std::vector<uint32_t> rounds = OpenRounds();
   return copy_.has_value() && copy_->folder == folder_ && !rounds.empty() &&
          std::ranges::equal(rounds, copy_->open_rounds, [](uint32_t now, uint32_t then) {
-           return now > then + DurableShard::kLostRoundsMax;
+           return now > then + kLostRoundsMax;
          });
 }
 
@@ -105,9 +106,9 @@ bool SimShard::LoseTail() {
   if (!tail_.has_value() || tail_->folder != folder_ || has_older_folder() || lacks_tail())
     return false;
   std::vector<uint32_t> rounds = OpenRounds();
-  const bool is_short = std::ranges::equal(
-      rounds, tail_->open_rounds,
-      [](uint32_t now, uint32_t then) { return now <= then + DurableShard::kLostRoundsMax; });
+  const bool is_short =
+      std::ranges::equal(rounds, tail_->open_rounds,
+                         [](uint32_t now, uint32_t then) { return now <= then + kLostRoundsMax; });
   if (rounds.empty() || !is_short || core_->shard().restoring_count() > 0 ||
       core_->shard().state().log_records <= tail_->log_records) {
     return false;
@@ -221,7 +222,7 @@ void SimShard::Register() {
 void SimShard::Beat() {
   ShardHeartbeat heartbeat{.known_epoch = known_epoch_};
   if (core_ != nullptr) heartbeat = core_->Report(known_epoch_, now());
-  // A heartbeat may report what is not durable yet.
+  // The aggregator may be ahead of the disk.
   if (keeps_tail_) tail_ = commit_is_due_ ? std::nullopt : NewCopy();
   heartbeat.shard = index_;
   heartbeat.incarnation = incarnation_;

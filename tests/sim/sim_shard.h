@@ -129,11 +129,10 @@ class SimShard final : public DiskProcess {
   std::vector<uint32_t> OpenRounds() const;
   bool IsDeafTo(const FrameName& frame) const;  // by a canary
   std::optional<FolderCopy> copy_;
-  bool keeps_tail_ = false;         // some fault loses the log's end
-  std::optional<FolderCopy> tail_;  // as of the last heartbeat
-  uint64_t restores_told_ =
-      0;  // the checker knows the restores of the log's records up to this one
-  std::vector<uint32_t> lost_until_;            // the open rounds before the log's end was lost
+  bool keeps_tail_ = false;           // some fault loses the log's end
+  std::optional<FolderCopy> tail_;    // as of the last heartbeat
+  uint64_t restores_told_ = 0;        // the last log record up to which the checker knows restores
+  std::vector<uint32_t> lost_until_;  // the open rounds before the log's end was lost
   std::unique_ptr<SimFileSystem> newest_disk_;  // set while an older one replaces it
   uint64_t folder_run_ = 0;                     // run of the folder at the start of the process
   uint64_t folder_ = 0;                         // random word; 0: no folder

@@ -3,9 +3,7 @@
 #include <array>
 #include <cfloat>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <functional>
 #include <utility>
 #include <variant>
 

@@ -22,6 +22,15 @@ inline Manifest Model(int64_t width = 4) { return {{{"w", {8, width}}, {"b", {8}
 // worker-<i>, with incarnation 100 + i and identity 300 + i; shards have incarnation 200 + i.
 class CoordinatorTest : public testing::Test {
  protected:
+  static RegisterShard Back(uint32_t i, uint64_t incarnation, uint64_t run) {
+    RegisterShard request = Shard(i);
+    request.incarnation = incarnation;
+    request.run = run;
+    request.data_endpoint = "tcp://elsewhere:" + std::to_string(i);
+    return request;
+  }
+  uint64_t Run() { return coordinator_->Export(absl::UnixEpoch()).state.run; }
+
   void Make(const CoordinatorOptions& options) {
     coordinator_.emplace(options);
     rounds_ = static_cast<uint32_t>(options.rounds);
