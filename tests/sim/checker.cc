@@ -73,7 +73,12 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
     for (size_t i = 0; i < sent.indices.size(); ++i)
       owed[sent.indices[i]] -= double{sent.values[i]};
   }
-  if (fate != Fate::kLate) CheckCountedOnce(account, round, segment, worker);
+  // A push of unknown fate may be in no merge.
+  const auto merged = in.contributors.find(worker);
+  const bool is_left_out =
+      in.merged && (merged == in.contributors.end() || merged->second.crc != push->crc);
+  if (fate == Fate::kAccepted || (fate == Fate::kUnknown && !is_left_out))
+    CheckCountedOnce(account, round, segment, worker);
   // A shard without its folder may not have said yet that the round happens again: see SettleLoss.
   if (in.merged && !segments_[segment].lost_folder && !segments_[segment].HasLost(round))
     CheckFate(in, worker, *push, Which(worker, round, segment));

@@ -19,7 +19,7 @@ absl::Time Connections::GreetingAt(const State& state) const {
   if (!state.welcome || state.unanswered_since != absl::InfiniteFuture())
     return state.greeted + options_.hello_every;
   if (state.outstanding == 0)
-    return std::max(state.greeted, state.heard) + kIdleHellos * options_.hello_every;
+    return std::max(state.greeted, state.answered) + kIdleHellos * options_.hello_every;
   return std::max(state.greeted, state.expecting_since) + options_.hello_every;
 }
 
@@ -37,12 +37,11 @@ void Connections::Relieve(uint32_t connection) {
 Connections::News Connections::OnFrame(uint32_t connection, const FrameHeader& header,
                                        absl::Time now) {
   State& state = states_[connection];
-  state.heard = now;
   const uint32_t received = state.received++;
-  const bool was_awaited = state.unanswered_since != absl::InfiniteFuture();
-  if (header.kind() == FrameKind::kAnswer && was_awaited) {
-    state.unanswered_since = absl::InfiniteFuture();
-    Schedule(connection);
+  if (header.kind() == FrameKind::kAnswer) {
+    state.answered = now;
+    const absl::Time awaited = std::exchange(state.unanswered_since, absl::InfiniteFuture());
+    if (awaited != absl::InfiniteFuture()) Schedule(connection);
   }
   // The request comes from a new process at the other end, which does not know this worker's limit.
   if (header.kind() == FrameKind::kRequest && header.segment() == kNoSegment) {
@@ -109,7 +108,7 @@ void Connections::Hold(uint32_t connection, absl::Time then) {
 
 void Connections::Reconnected(uint32_t connection, absl::Time now) {
   State& state = states_[connection];
-  state = {.heard = now,
+  state = {.answered = now,
            .expecting_since = state.expecting_since,
            .number = state.number + 1,
            .outstanding = state.outstanding};

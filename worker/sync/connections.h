@@ -17,11 +17,12 @@ namespace longwave {
 // were lost. A hello opens each connection, so that the shard can answer. Until the shard accepts
 // the hello (the connection is welcome), the worker sends nothing else there. The worker repeats
 // the hello every hello_every until then and while frames are outstanding. An idle connection
-// repeats the hello after kIdleHellos times as long without a frame from the shard, so that a
-// restarted shard can reach all members and a NAT does not forget the connection. The shard may
-// also request a hello at once. The answer names the shard's incarnation: another incarnation has
-// lost whatever its predecessor had not made durable. Frames before that answer may be of an
-// earlier process and are ignored.
+// repeats the hello after kIdleHellos times as long without an answer from the shard, so that a
+// restarted shard can reach all members and a NAT does not forget the connection, whatever else the
+// shard sends: its requests arrive even where no frame reaches it. The shard may also request a
+// hello at once. The answer names the shard's incarnation: another incarnation has lost whatever
+// its predecessor had not made durable. Frames before that answer may be of an earlier process and
+// are ignored.
 //
 // Frames arrive in order on a connection, so both ends count them. A hello says how many frames the
 // worker has sent before it. The answer says how many of these are missing, and how many frames the
@@ -93,7 +94,7 @@ class Connections {
 
  private:
   struct State {
-    absl::Time heard = absl::InfinitePast();
+    absl::Time answered = absl::InfinitePast();
     absl::Time greeted = absl::InfinitePast();
     absl::Time expecting_since = absl::InfiniteFuture();
     absl::Time held_until = absl::InfinitePast();

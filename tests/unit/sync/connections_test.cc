@@ -31,6 +31,14 @@ class ConnectionsTest : public ::testing::Test {
   bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
     return Hear(incarnation, outcome).another;
   }
+  void HearAnswer() {
+    ++sent_;
+    connections_.OnFrame(0, AnswerFrame{.outcome = Outcome::kAccepted, .run = 5}, now_);
+  }
+  void HearRequest() {
+    ++sent_;
+    connections_.OnFrame(0, RequestFrame{.run = 5, .segment = 2}, now_);
+  }
   void HearMerged() {
     ++sent_;
     connections_.OnFrame(0, MergedFrame{.run = 5, .segment = 2}, now_);
@@ -88,16 +96,29 @@ TEST_F(ConnectionsTest, HelloIsSaidNowAndThenWhileNothingIsOutstanding) {
 }
 
 // In rounds that are shorter than that, contributions and their updates are all that is sent.
-TEST_F(ConnectionsTest, AShardThatSpeaksIsNotGreetedMeanwhile) {
+TEST_F(ConnectionsTest, AShardThatAnswersIsNotGreetedMeanwhile) {
   EXPECT_TRUE(Greets());
   Answer(1);
   const absl::Duration silence = Connections::kIdleHellos * kEvery;
   for (int i = 0; i < 3; ++i) {
     now_ += silence - absl::Milliseconds(1);
-    HearMerged();
+    HearAnswer();
     EXPECT_FALSE(Greets());
   }
   now_ += silence - absl::Milliseconds(1);
+  EXPECT_FALSE(Greets());
+  now_ += absl::Milliseconds(1);
+  EXPECT_TRUE(Greets());
+}
+
+// A shard that restored its segments asked every 2 s for a position, and the connection brought it
+// nothing: no hello was due, and the run waited for ever (found by the simulator).
+TEST_F(ConnectionsTest, AShardThatOnlyAsksIsGreeted) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  now_ += Connections::kIdleHellos * kEvery - absl::Milliseconds(1);
+  HearRequest();
+  HearMerged();
   EXPECT_FALSE(Greets());
   now_ += absl::Milliseconds(1);
   EXPECT_TRUE(Greets());
