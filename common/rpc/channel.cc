@@ -49,8 +49,7 @@ std::string HintOf(const std::string& message) {
   if (absl::StrContains(message, "certificate verify failed")) {
     return absl::StrCat(
         " (its certificate is not one of the authority in security.folder's ca.crt, has expired, "
-        "or "
-        "is not valid yet by this machine's clock, ",
+        "or is not valid yet by this machine's clock, ",
         Here(), ")");
   }
   if (absl::StrContains(message, "Socket closed") ||

@@ -59,7 +59,8 @@ absl::Status WithClock(const absl::Status& error, const std::string& address,
   const absl::StatusOr<TimeAnswer> answer = client->GetTime();
   if (!answer.ok()) return error;
   const absl::Duration ahead = answer->sent + answer->took / 2 - answer->server_time;
-  const absl::Duration apart = absl::Trunc(absl::AbsDuration(ahead), absl::Seconds(1));
+  const absl::Duration apart =
+      absl::Trunc(absl::AbsDuration(ahead) + absl::Milliseconds(500), absl::Seconds(1));
   if (apart < kClockNamed) return error;
   return absl::Status(
       error.code(),

@@ -247,7 +247,10 @@ class World {
         scheduler_.At(until, [this] { PutNewestBack(); });
         return StartLater(process, absl::Seconds(1));
       case FaultKind::kLostTail: {
-        if (!process->up() || shard->has_older_folder() || coordinator_->has_older_record()) return;
+        if (!process->up() || shard->has_older_folder() || coordinator_->has_older_record() ||
+            IsBadWeatherNear()) {
+          return;
+        }
         auto holders = HoldersOf(fault.target - 1);
         if (!holders.has_value() || !shard->LoseTail()) return;
         holders_[fault.target - 1] = *std::move(holders);
@@ -330,6 +333,15 @@ class World {
       holders.push_back((*holder)->node());
     }
     return holders;
+  }
+  // A shard does not wait without limit for a silent member that may have later rounds than its log
+  // (ReplicaRestores::Check), and bad links can keep a member silent for longer.
+  bool IsBadWeatherNear() const {
+    return std::ranges::any_of(settings_.faults, [&](const Fault& fault) {
+      const absl::Time begin = begin_ + fault.at;
+      return fault.kind == FaultKind::kWeather && begin < scheduler_.now() + absl::Minutes(2) &&
+             begin + fault.duration > scheduler_.now();
+    });
   }
   bool HoldsWhatIsLost(uint32_t node) {
     std::erase_if(holders_, [&](const auto& lost) {
