@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/json_text.h"
 #include "cli/run_folder.h"
 #include "common/base/enum_name.h"
@@ -90,15 +91,13 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.params = status.parameters;
   summary.steps = StepsDone(status);
   summary.rounds = RoundsDone(status);
-  uint64_t frozen_hash = 0;
   for (const MemberStatus& member : status.members) {
     summary.tokens += member.state.tokens;
     if (member.state.phase == WorkerPhase::kExpelled)
       summary.expelled.push_back(member.member.name);
-    if (member.frozen_hash == 0 || HasLeft(member.state.phase)) continue;
-    summary.frozen_differs |= summary.has_frozen && member.frozen_hash != frozen_hash;
-    summary.has_frozen = true;
-    frozen_hash = member.frozen_hash;
+    for (const Alike& each : member.alike) {
+      if (std::ranges::count(summary.alike, each.name) == 0) summary.alike.push_back(each.name);
+    }
   }
   for (const Warning& warning : status.warnings) summary.warnings.push_back(SentenceOf(warning));
   if (!status.records.empty()) summary.train_loss = status.records.back().train_loss;
@@ -121,9 +120,8 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
 
 std::string ReplicasText(const Summary& summary) {
   if (summary.replicas_equal) {
-    if (!summary.has_frozen) return "equal";
-    return summary.frozen_differs ? "equal in what is trained, frozen parameters differ"
-                                  : "equal, frozen parameters too";
+    if (summary.alike.empty()) return "equal";
+    return absl::StrCat("equal, ", absl::StrJoin(summary.alike, " and "), " too");
   }
   return summary.replicas_may_differ ? "differ, as sync.update: local has it" : "not equal";
 }

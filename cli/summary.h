@@ -41,8 +41,7 @@ struct Summary {
   uint32_t restarts = 0;              // of processes that were killed
   std::vector<std::string> expelled;  // names of workers
   std::vector<std::string> warnings;  // sentences
-  // Of the workers' frozen parameters: some have them, and these differ.
-  bool has_frozen = false, frozen_differs = false;
+  std::vector<std::string> alike;     // what the workers have alike beside their replicas
 
   double tokens_per_second() const { return wall_seconds > 0 ? tokens / wall_seconds : 0; }
   // The bytes that DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent

@@ -22,8 +22,11 @@ def arguments(description: str, **defaults: object) -> argparse.Namespace:
     parser.add_argument("--state-dir", help="folder with which this worker comes back after a crash")
     parser.add_argument("--data", required=True, help="data to train on")
     for name, default in defaults.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=type(default), default=default,
-                            help=f"[{default}]")
+        option = "--" + name.replace("_", "-")
+        if isinstance(default, bool):
+            parser.add_argument(option, action="store_true")
+        else:
+            parser.add_argument(option, type=type(default), default=default, help=f"[{default}]")
     args = parser.parse_args()
     if not pathlib.Path(args.data).exists():
         parser.error(f"--data: got {args.data}, which does not exist")

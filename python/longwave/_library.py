@@ -40,6 +40,10 @@ class Node(Structure):
     ]
 
 
+class Alike(Structure):
+    _fields_ = [("name", c_char_p), ("hash", c_uint64), ("summary", c_char_p)]
+
+
 class Options(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -52,7 +56,8 @@ class Options(Structure):
         ("setting_count", c_size_t),
         ("callbacks", POINTER(Callbacks)),
         ("node", POINTER(Node)),
-        ("frozen_hash", c_uint64),
+        ("alike", POINTER(Alike)),
+        ("alike_count", c_size_t),
     ]
 
 

@@ -54,7 +54,7 @@ class Member:
         tensors: Sequence[Tuple[str, Sequence[int]]],
         hooks: Hooks,
         link: Optional[Link] = None,
-        frozen_hash: int = 0,
+        alike: Sequence[Tuple[str, int, str]] = (),
     ) -> None:
         self._hooks = hooks
         self._link = link
@@ -86,7 +86,8 @@ class Member:
             len(place.settings),
             ctypes.pointer(self._callbacks),
             None if self._node is None else ctypes.pointer(self._node),
-            frozen_hash,
+            (_library.Alike * len(alike))(*[_library.Alike(name.encode(), hash, text.encode()) for name, hash, text in alike]),
+            len(alike),
         )
         specs = (_library.Tensor * len(tensors))(
             *[

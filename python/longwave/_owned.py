@@ -1,6 +1,6 @@
 """The parameters of the loop's optimizer, of which Sync may see none, some or all."""
 
-from typing import Dict, Iterable, Iterator, Optional
+from typing import Dict, Iterable, Iterator, List, Optional
 
 import torch
 
@@ -40,21 +40,40 @@ class StrangerWatch:
         self._model = model
         self._optimizer = optimizer
         self._member = member
-        self._known = {id(parameter) for parameter in trained}
+        self._trained = list(trained)
 
     def look(self) -> None:
+        names = self._names()
+        if names:
+            warn(
+                f"{len(names)} parameters are trained and not synced, each worker has its own: {_shown(names)}. Sync takes those "
+                "that the model has and trains when Sync is made",
+                "strangers",
+                self._member,
+            )
+
+    def refuse_adapters(self) -> None:
+        """ValueError: nothing of the run is trained any more, but other parameters are."""
+        if any(parameter.requires_grad for parameter in self._trained):
+            return
+        names = self._names()
+        if names:
+            raise ValueError(
+                f"model: what the run trains has been frozen, and {len(names)} other parameters are trained: {_shown(names)}. "
+                "Wanted adapters before Sync: get_peft_model, then the optimizer, then Sync"
+            )
+
+    def _names(self) -> List[str]:
+        known = {id(parameter) for parameter in self._trained}
         found = {id(p): name for name, p in self._model.named_parameters() if p.requires_grad}
         for parameter in () if self._optimizer is None else _parameters(self._optimizer):
             if parameter.requires_grad:
                 found.setdefault(id(parameter), f"the optimizer's {tuple(parameter.shape)}")
-        names = [name for key, name in found.items() if key not in self._known]
-        if names:
-            warn(
-                f"{len(names)} parameters are trained and not synced, each worker has its own: {', '.join(names[:4])}"
-                f"{' …' if len(names) > 4 else ''}. Sync takes those that the model has and trains when Sync is made",
-                "strangers",
-                self._member,
-            )
+        return [name for key, name in found.items() if key not in known]
+
+
+def _shown(names: List[str]) -> str:
+    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.nn.Parameter]:

@@ -2,8 +2,6 @@
 
 import contextlib
 import ctypes
-import hashlib
-import zlib
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, cast
 
 import torch
@@ -62,19 +60,6 @@ def _is_sparse(tensor: torch.Tensor) -> bool:
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """The process's share of a tensor, in the same memory: all of it, or a DTensor's shard."""
     return cast(Any, tensor).to_local() if is_sharded(tensor) else tensor
-
-
-def frozen_hash(model: torch.nn.Module) -> int:
-    """A hash of the parameters that are not trained, which no sync makes equal; 0: none. Without names, which a wrapper
-    of the model changes, and without a DTensor's, of which each process has a shard."""
-    digest = hashlib.blake2b(digest_size=8)
-    frozen = [p for p in model.parameters() if not p.requires_grad and not p.is_meta and type(p.data) is torch.Tensor]
-    for parameter in frozen:
-        data = parameter.detach().reshape(-1).cpu().contiguous()
-        size = data.numel() * data.element_size()
-        crc = zlib.crc32((ctypes.c_char * size).from_address(data.data_ptr())) if size else 0
-        digest.update(f"{tuple(parameter.shape)} {crc};".encode())
-    return int.from_bytes(digest.digest(), "little") if frozen else 0
 
 
 def warn_of_buffers(model: torch.nn.Module, member: Warned) -> None:

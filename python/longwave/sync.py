@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 import torch
 
 from longwave import _library
+from longwave._alike import alike_of
 from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
 from longwave._earlier import forget, leave_earlier, remember
 from longwave._keep import Keeps, check_keep, check_loadable
@@ -17,7 +18,7 @@ from longwave._member import Hooks, Member, heartbeat_timeout_s
 from longwave._node import Node, is_of_a_rank, node_of
 from longwave._owned import StrangerWatch, check_owned
 from longwave._place import place_of
-from longwave._replica import Replica, check_alias, frozen_hash, is_sharded, trained_parameters, warn_of_buffers
+from longwave._replica import Replica, check_alias, is_sharded, trained_parameters, warn_of_buffers
 from longwave._replicated import ReplicatedReplica
 from longwave._run_state import RunState
 from longwave._sharded import ShardedReplica, check_shards
@@ -53,6 +54,8 @@ class Sync(RunState):
                 states have seen, since all workers had stopped: a schedule is ahead by so many
     alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only, and
                 not under fully_shard
+    alike       by name: what all workers must have alike beside the model, a tokenizer's text for example. A worker that has
+                something else, or other frozen parameters, is refused when it joins
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
     settings    of this worker alone, "key=value", with the keys of docs/reference/configuration.md
     metrics     "host:port" of this worker's /metrics ["$LONGWAVE_METRICS", or the run's metrics.listen]
@@ -73,6 +76,7 @@ class Sync(RunState):
         keep: Optional[Mapping[str, Keeps]] = None,
         on_move: Optional[Callable[[int], Any]] = None,
         alias: bool = False,
+        alike: Optional[Mapping[str, Union[str, bytes]]] = None,
         tokens: Optional[int] = None,
         settings: Iterable[str] = (),
         metrics: Optional[str] = None,
@@ -100,13 +104,14 @@ class Sync(RunState):
         self._done = False
         self.moved = False
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
+        same = alike_of(model, alike or {})
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
         if self._node is not None:
             place = self._node.agree(place, shapes, keep)
         leave_earlier(place)
         try:
             hooks = Hooks(self._loop.save, self._loop.gradient_ready)
-            super().__init__(Member(place, shapes, hooks, self._node, frozen_hash(model)))
+            super().__init__(Member(place, shapes, hooks, self._node, same))
         except LongwaveError as error:
             raise error.with_traceback(None)  # the sentence says it, and the way to it in here says nothing more
         # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
@@ -172,6 +177,7 @@ class Sync(RunState):
     def done(self) -> bool:
         """Whether this worker's part in the run is over."""
         if not self._done:
+            self._strangers.refuse_adapters()
             self._watch.ask()
         return self._done
 
@@ -203,6 +209,7 @@ class Sync(RunState):
         weight = tokens if tokens is not None else self._step_tokens
         # The library takes 0 for "not said", which is a whole batch's; a step whose tokens are all masked has next to none.
         weight = self._tokens if weight is None else max(1, int(weight))
+        self._strangers.refuse_adapters()
         if self._syncs:
             self._strangers.look()
         try:

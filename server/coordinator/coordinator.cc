@@ -70,7 +70,6 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     known->heard = now;
     if (is_same && !known->lost) return;  // the first answer was lost
     if (!is_same) ReplaceProcess(*known, request);
-    WarnOfFrozen(*known, effects);
     if (phase_ == RunPhase::kWaiting) return BeginTrainingIfComplete(now, effects);
     Join(*known, is_same ? "registers and joins again" : "joins again in another process", effects);
     FinishRounds(now, effects);
@@ -95,7 +94,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.heard = now;
-  worker.frozen_hash = request.frozen_hash;
+  worker.alike = request.alike;
   SetStart(worker, request.start_hashes);
   unsaved_ = true;
   if (!manifest_) {
@@ -104,7 +103,6 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     manifest_unsaved_ = true;
   }
   effects.push_back(WorkerRegistered{index});
-  WarnOfFrozen(worker, effects);
   if (phase_ == RunPhase::kTraining) return Join(worker, "joins", effects);
   Note(effects, Describe(worker.member), " registered, ", workers_.size(), " of ",
        options_.workers_wanted);
@@ -117,7 +115,7 @@ void Coordinator::ReplaceProcess(Worker& worker, const RegisterWorker& request) 
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.member.data_key = request.data_key;
-  worker.frozen_hash = request.frozen_hash;
+  worker.alike = request.alike;
   SetStart(worker, request.start_hashes);
   SetWork(WorkOf(std::exchange(worker.state, {})), &worker.state);
   worker.final.reset();

@@ -230,6 +230,7 @@ class Coordinator {
   absl::Status CheckOrder(const RegisterWorker& request) const;
   absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckDataKey(const RegisterWorker& request) const;
+  absl::Status CheckAlike(const RegisterWorker& request) const;
   absl::Status CheckStart(const RegisterWorker& request, uint64_t segments) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
@@ -321,7 +322,6 @@ class Coordinator {
 
   // --- coordinator_warnings.cc: each warning once, in the log and in the status
   void Warn(std::string worker, const std::string& text, Effects& effects);
-  void WarnOfFrozen(const Worker& worker, Effects& effects);
   void WarnOfEqualLosses(const RoundOutcome& outcome, Effects& effects);
 
   // --- coordinator_status.cc: answers and status

@@ -176,6 +176,24 @@ absl::Status Coordinator::CheckStart(const RegisterWorker& request, uint64_t seg
       request.name, got - hashes.begin(), *got, *wanted));
 }
 
+// A lost member may be the one that was wrong.
+absl::Status Coordinator::CheckAlike(const RegisterWorker& request) const {
+  for (const Alike& own : request.alike) {
+    for (const auto& [index, other] : workers_) {
+      if (other.lost || other.member.name == request.name) continue;
+      const auto same = std::ranges::find(other.alike, own.name, &Alike::name);
+      if (same == other.alike.end()) continue;
+      if (same->hash == own.hash) break;
+      return InvalidArgument(absl::StrFormat(
+          "worker %s: %s: got %s (hash %016x), wanted what %s has, %s (hash %016x): no sync makes "
+          "them equal",
+          request.name, Quotable(own.name), Quotable(own.summary), own.hash, other.member.name,
+          Quotable(same->summary), same->hash));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
   if (is_over()) return FailedPrecondition(OverSentence());
   if (request.name.empty() || request.name.size() > kNameBytesMax) {
@@ -202,6 +220,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
         "segment_tiles and shards of its configuration must be the run's",
         request.name, request.layout_hash, layout_hash_));
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckAlike(request));
   return CheckStart(request, ledger_.segment_count());
 }
 

@@ -32,11 +32,11 @@ struct WorkerRecord {
   bool behind = false;  // alive without reporting rounds: the run does not wait for it
   std::optional<FinalReport> final;
   std::optional<Repair> repair;
-  uint64_t frozen_hash = 0;  // as it registered
+  std::vector<Alike> alike;  // as it registered
   // As last reported. Counts and seconds are sums over the worker's processes.
   WorkerState state;
   LONGWAVE_FIELDS(member, identity, process, incarnation, former, joined_epoch, member_epoch,
-                  ready_round, begun, lost, left, behind, final, repair, frozen_hash, state)
+                  ready_round, begun, lost, left, behind, final, repair, alike, state)
   bool operator==(const WorkerRecord&) const = default;
 };
 

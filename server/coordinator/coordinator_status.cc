@@ -84,8 +84,8 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   if (phase_ == RunPhase::kFailed) status.failure = reason_;
   status.epoch = membership_.epoch;
   for (const auto& [index, worker] : workers_) {
-    status.members.push_back({worker.member, worker.state,
-                              absl::ToDoubleSeconds(now - worker.heard), worker.frozen_hash});
+    status.members.push_back(
+        {worker.member, worker.state, absl::ToDoubleSeconds(now - worker.heard), worker.alike});
     status.members.back().member.data_key.clear();
     WorkerPhase& phase = status.members.back().state.phase;
     if (worker.is_joining() || worker.behind) phase = WorkerPhase::kJoining;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/utf8.h"
 #include "server/coordinator/coordinator.h"
 
@@ -30,21 +29,6 @@ void Coordinator::Warn(std::string worker, const std::string& text, Effects& eff
   warnings_.push_back(warning);
   unsaved_ = true;
   effects.push_back(Notice{.text = SentenceOf(warning), .is_warning = true});
-}
-
-void Coordinator::WarnOfFrozen(const Worker& worker, Effects& effects) {
-  if (worker.frozen_hash == 0) return;
-  for (const auto& [index, other] : workers_) {
-    if (&other == &worker || other.lost || other.frozen_hash == 0) continue;
-    if (other.frozen_hash == worker.frozen_hash) return;
-    return Warn(
-        worker.member.name,
-        absl::StrFormat("the parameters that it does not train (hash %016x) are not those of %s "
-                        "(hash %016x), and no sync makes them equal; wanted the same frozen "
-                        "weights at all workers: load them, or make the model after one seed",
-                        worker.frozen_hash, other.member.name, other.frozen_hash),
-        effects);
-  }
 }
 
 void Coordinator::WarnOfEqualLosses(const RoundOutcome& outcome, Effects& effects) {

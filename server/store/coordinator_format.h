@@ -13,7 +13,7 @@ namespace longwave {
 // Changes of a coordinator's record as bytes: magic, version, and the fields in the order of their
 // structs, little-endian, texts and lists after their lengths. The encoding is canonical: what
 // DecodeCoordinatorChanges takes, Encode gives again. Checksums are the file's that they are in.
-inline constexpr uint32_t kCoordinatorFormat = 10;
+inline constexpr uint32_t kCoordinatorFormat = 11;
 
 std::vector<std::byte> Encode(const CoordinatorChanges& changes);
 // FailedPrecondition (magic, version), DataLoss (the length, a value that no process of ours

@@ -131,12 +131,14 @@ class OneMember : public testing::Test {
     const int64_t shape[] = {2, 32};
     const lw_tensor tensor{.name = "weights", .shape = shape, .dimensions = 2};
     const std::string address = run_.address();
+    const lw_alike alike{.name = "tokenizer", .hash = 77, .summary = "256 entries"};
     const lw_options options{.size = sizeof options,
                              .coordinator = address.c_str(),
                              .name = "one",
                              .state_dir = state_dir,
                              .callbacks = &callbacks_,
-                             .frozen_hash = 77};
+                             .alike = &alike,
+                             .alike_count = 1};
     return lw_join(&options, &tensor, 1, &member_);
   }
   int Begin() {
@@ -213,7 +215,8 @@ TEST_F(OneMember, TellsTheRunItsWarningsAndNoLossWhereItHasNone) {
   while (status.warnings.size() < 2) status = run_.status();
   EXPECT_EQ(SentenceOf(status.warnings[0]), "one: no seed");
   EXPECT_EQ(SentenceOf(status.warnings[1]), "one: no step");
-  EXPECT_EQ(status.members[0].frozen_hash, 77u);
+  const std::vector<Alike> alike = {{"tokenizer", 77, "256 entries"}};
+  EXPECT_EQ(status.members[0].alike, alike);
   while (events >= 0 && (events & LW_OVER) == 0) events = lw_step(member_, LW_NO_LOSS, 0);
   EXPECT_EQ(lw_warn(member_, "the last words"), LW_OK);
   ASSERT_EQ(lw_finish(member_), LW_OK) << lw_error();

@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/python.md, as they stand there. What they are tried with: an environment that has its packages already,
+"""The commands of docs/how-to/python.md and docs/tutorials/tune.md, as they stand there. What they are tried with: an environment that has its packages already,
 shorter runs, and for two machines a network of one's own."""
 
 import os
@@ -15,6 +15,7 @@ from workers import ROOT, WorkersTest
 
 DOCS = ROOT / "docs/how-to/python.md"
 FROM_DDP = ROOT / "docs/tutorials/from-ddp.md"
+TUNE = ROOT / "docs/tutorials/tune.md"
 TWO_BOXES = ROOT / "docs/tutorials/two-boxes.md"
 STEPS = "30"  # replaces the text's number: one round
 
@@ -68,8 +69,8 @@ class Docs(WorkersTest):
 
     def test_a_loss_is_noted_before_the_step_that_it_belongs_to(self):
         programs = [DOCS, ROOT / "docs/how-to/notebooks.md", ROOT / "python/longwave/__init__.py",
-                    *(ROOT / "python/examples").glob("[gin]*.py")]
-        self.assertEqual(len(programs), 6)
+                    *(ROOT / "python/examples").glob("[gint]*.py")]
+        self.assertEqual(len(programs), 7)
         for program in programs:
             with self.subTest(program.name):
                 text = program.read_text(encoding="utf-8")
@@ -92,12 +93,18 @@ class Docs(WorkersTest):
             self.assertLess(loss, 2, said)
 
     def test_two_machines(self):
+        config, train = blocks(DOCS, "Two machines")
+        self.train_on_two_machines(config, f"steps: {STEPS}", train)
+
+    def train_on_two_machines(self, config, steps, train, **environment):
         network = self.own_network("10.0.0.5")
         machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
-        config, train = blocks(DOCS, "Two machines")
         coordinate, serve, token = (block.replace("build/bin/", "env/bin/") for block in blocks(TWO_BOXES)[1:4])
-        self.shell(self.shorter(config, "steps: 600, start: member}", f"steps: {STEPS}, start: member}}\ntrain: {{warmup_steps: 1}}"))
-        (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
+        config = re.sub(r"steps: \d+, start: member}", f"{steps}, start: member}}\ntrain: {{warmup_steps: 1}}", config)
+        self.assertIn(steps, config)
+        self.shell(config)
+        if not (self.place / "env").exists():
+            (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
         self.spawn(network, coordinate).await_line("ready ")
         self.spawn(network, serve).await_line("ready ")
         workers = []
@@ -105,13 +112,35 @@ class Docs(WorkersTest):
             own = self.shell(token, network).strip().splitlines()[-1]
             home = self.root / name
             home.mkdir()
-            workers.append(self.spawn([*machine, name], train, TOKEN=own, HOME=str(home)))
+            workers.append(self.spawn([*machine, name], train, TOKEN=own, HOME=str(home), **environment))
         for worker in workers:
             status, output, errors = worker.finish()
             self.assertEqual(status, 0, output + errors)
-            self.assertTrue(self.losses(output))
+            self.assertTrue(self.losses(output), output + errors)
         self.assertIn("each in exactly one merge",
                       self.assert_replays(self.place / "runs/mine", "--config", self.place / "my.yaml"))
+
+    def test_an_adapter_is_tuned_on_this_machine_and_on_two(self):
+        try:
+            from tiny_llama import save_chats, save_tiny_llama
+        except ImportError as error:
+            self.skipTest(f"no transformers: {error}")
+        setup, make, install = blocks(TUNE)[0].splitlines()
+        self.assertEqual([setup, make], [block.splitlines()[0] for block in blocks(DOCS, "Two workers on this machine")[:2]])
+        self.assertEqual(install, "env/bin/pip install -v ./python torch transformers peft")
+        (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
+        model, rows = save_tiny_llama(self.root / "model"), save_chats(self.root / "rows.jsonl")
+        environment = {"MODEL": str(model), "ROWS": str(rows)}
+        run, use = blocks(TUNE, "On this machine")
+        short = f"run.steps={STEPS} --set train.warmup_steps=1"
+        said = self.shell(self.shorter(run.replace("lora_hf.py", "lora_hf.py --context 64"), "run.steps=300", short), **environment)
+        self.assertIn("replicas equal, frozen parameters and tokenizer too", said)
+        self.assertTrue(self.shell(use, **environment).startswith("<s>user\nHello</s>"))
+        shutil.rmtree(self.place / "adapter")
+        config, train = blocks(TUNE, "On two machines")
+        # A round of so small a model may be over before the worker that came first hears that the run has begun.
+        self.train_on_two_machines(config, "steps: 90", train.replace("lora_hf.py", "lora_hf.py --context 64"), **environment)
+        self.assertTrue((self.place / "adapter/adapter_model.safetensors").exists())
 
     def spawn(self, prefix, block, **environment):
         settings = [f"{key}={value}" for key, value in {**self.environment, **environment}.items()]

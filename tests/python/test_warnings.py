@@ -47,18 +47,6 @@ class TwoWorkers(SyncCase):
         self.assertEqual([worker["train_loss"] for worker in status["workers"]], [None, None])
         self.assertEqual(status["warnings"], [])
 
-    def test_with_other_frozen_parameters_are_warned_of(self):
-        def frozen(seed):
-            model = perceptron()
-            torch.manual_seed(seed)
-            return torch.nn.Sequential(torch.nn.Linear(8, 8).requires_grad_(False), *model)
-
-        status = self.both([frozen(1), frozen(2)])
-        self.assertTrue(status["replicas_equal"])
-        self.assertEqual(len(status["warnings"]), 1, status["warnings"])
-        self.assertRegex(status["warnings"][0], r"^w[01]: the parameters that it does not train \(hash .*those of w[01]")
-        self.assertEqual(self.both([frozen(1), frozen(1)])["warnings"], [])
-
     def test_have_their_own_warnings_in_the_status_once(self):
         status = self.both([perceptron(), perceptron()], lambda sync, loss: sync._member.warn("no seed ✓"))
         self.assertEqual(sorted(status["warnings"]), ["w0: no seed ✓", "w1: no seed ✓"])

@@ -79,7 +79,8 @@ std::optional<SimShard::FolderCopy> SimShard::NewCopy() {
   if (!up() || core_ == nullptr || core_->shard().store() == nullptr || has_older_folder())
     return std::nullopt;
   const uint64_t log_records = core_->shard().state().log_records;
-  if (log_records == 0) return std::nullopt;  // equivalent to no folder
+  // Equivalent to no folder, or to a part of one.
+  if (log_records == 0 || core_->shard().restoring_count() > 0) return std::nullopt;
   return FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, log_records, OpenRounds()};
 }
 

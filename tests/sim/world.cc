@@ -248,7 +248,7 @@ class World {
         return StartLater(process, absl::Seconds(1));
       case FaultKind::kLostTail: {
         if (!process->up() || shard->has_older_folder() || coordinator_->has_older_record() ||
-            IsBadWeatherNear()) {
+            MembersMayBeSilent()) {
           return;
         }
         auto holders = HoldersOf(fault.target - 1);
@@ -335,11 +335,12 @@ class World {
     return holders;
   }
   // A shard does not wait without limit for a silent member that may have later rounds than its log
-  // (ReplicaRestores::Check), and bad links can keep a member silent for longer.
-  bool IsBadWeatherNear() const {
+  // (ReplicaRestores::Check). Bad links and slow machines can keep a member silent for longer.
+  bool MembersMayBeSilent() const {
     return std::ranges::any_of(settings_.faults, [&](const Fault& fault) {
       const absl::Time begin = begin_ + fault.at;
-      return fault.kind == FaultKind::kWeather && begin < scheduler_.now() + absl::Minutes(2) &&
+      return (fault.kind == FaultKind::kWeather || fault.kind == FaultKind::kSlow) &&
+             begin < scheduler_.now() + absl::Minutes(2) &&
              begin + fault.duration > scheduler_.now();
     });
   }

@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
                          .name = member.options_.name,
                          .state_dir = member.options_.state_dir,
                          .manifest = manifest,
-                         .frozen_hash = member.options_.frozen_hash,
+                         .alike = member.options_.alike,
                          .metrics = &member.metrics_,
                          .link = member.link_.has_value() ? &*member.link_ : nullptr},
                         &member.stop_));

@@ -57,8 +57,7 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
   AbiOptions read{.coordinator = Text(given.coordinator),
                   .name = Text(given.name),
                   .token = std::string(absl::StripAsciiWhitespace(Text(given.token))),
-                  .state_dir = Text(given.state_dir),
-                  .frozen_hash = given.frozen_hash};
+                  .state_dir = Text(given.state_dir)};
   LONGWAVE_RETURN_IF_ERROR(Prefixed("coordinator", CheckCoordinatorAddress(read.coordinator)));
   if (!read.state_dir.empty()) {
     // The caller's working directory may change.
@@ -79,6 +78,12 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
   for (size_t i = 0; i < given.setting_count; ++i) {
     if (given.settings[i] == nullptr) return InvalidArgument("settings: got NULL as number ", i);
     read.settings.emplace_back(given.settings[i]);
+  }
+  if (given.alike == nullptr && given.alike_count > 0) return InvalidArgument("alike: got NULL");
+  for (size_t i = 0; i < given.alike_count; ++i) {
+    const lw_alike& alike = given.alike[i];
+    if (alike.name == nullptr) return InvalidArgument("alike: got NULL as the name of number ", i);
+    read.alike.push_back({alike.name, alike.hash, Text(alike.summary)});
   }
   if (given.callbacks != nullptr) {
     LONGWAVE_ASSIGN_OR_RETURN(read.callbacks, ReadStruct(given.callbacks, "lw_callbacks"));

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/config.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/manifest.h"
 #include "kernels/ops.h"
 #include "worker/abi/include/longwave.h"
@@ -25,7 +27,7 @@ struct AbiOptions {
   Overrides settings;
   lw_callbacks callbacks{};
   lw_node node{};  // ranks 0: one process
-  uint64_t frozen_hash = 0;
+  std::vector<Alike> alike;
 };
 // InvalidArgument names the missing or wrong option.
 absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options);

@@ -290,7 +290,7 @@ class MemberPlaceImpl final : public MemberPlace {
                           .process = process(),
                           .data_key = security_.keys.public_key,
                           .start_hashes = std::move(start_hashes),
-                          .frozen_hash = options_.frozen_hash},
+                          .alike = options_.alike},
                          stop_);
   }
 

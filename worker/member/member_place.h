@@ -30,7 +30,7 @@ struct MemberPlaceOptions {
   std::string name;            // unique among live workers
   std::string state_dir;       // folder of identity and checkpoints; empty: none
   Manifest manifest;           // of the parameters
-  uint64_t frozen_hash = 0;    // of what is not trained, see RegisterWorker; of a node rank 0's
+  std::vector<Alike> alike;    // see RegisterWorker; of a node rank 0's
   Metrics* metrics = nullptr;  // of the process, of part kWorker; null: none
   // A rank of a node of several processes, which are one worker: they have the same options. Rank 0
   // holds the folder and the credentials, and talks to the coordinator. Null: one device.

@@ -422,13 +422,11 @@ TEST(WholeView, AShardWithoutSegmentsHasNoOpenRound) {
 TEST(WholeView, SaysInWhatReplicasAreEqual) {
   RunStatus status = Status();
   EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, state"));
-  for (MemberStatus& member : status.members) member.frozen_hash = 5;
+  for (MemberStatus& member : status.members) member.alike = {{"frozen parameters", 5, ""}};
   EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, frozen parameters too, state"));
-  status.members[1].frozen_hash = 6;
+  status.members[1].alike.push_back({"tokenizer", 6, ""});
   EXPECT_THAT(Whole(status),
-              HasSubstr("replicas  equal in what is trained, frozen parameters differ, state"));
-  status.members[1].state.phase = WorkerPhase::kLost;
-  EXPECT_THAT(Whole(status), HasSubstr("replicas  equal, frozen parameters too, state"));
+              HasSubstr("replicas  equal, frozen parameters and tokenizer too, state"));
 }
 
 TEST(ClosingLine, SaysHowItEnded) {

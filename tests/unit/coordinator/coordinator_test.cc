@@ -93,6 +93,38 @@ TEST_F(CoordinatorTest, RefusesAManifestThatDiffersNamingTheDifference) {
   Refusal(Step(other), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorTest, RefusesAWorkerThatLacksWhatAllHaveAlike) {
+  Make(Options(3, 1));
+  Step(Shard(0));
+  RegisterWorker one = Worker(0), other = Worker(1);
+  one.alike = {{"frozen parameters", 0xabc, "64 of float32"}, {"tokenizer", 7, ""}};
+  other.alike = {{"tokenizer", 7, ""}, {"frozen parameters", 0xdef, "64 of bfloat16"}};
+  Step(one);
+  EXPECT_EQ(Refusal(Step(other), absl::StatusCode::kInvalidArgument),
+            "worker worker-1: frozen parameters: got 64 of bfloat16 (hash 0000000000000def), "
+            "wanted what worker-0 has, 64 of float32 (hash 0000000000000abc): no sync makes them "
+            "equal");
+  Step(Worker(2));  // a worker of C++, or whose model is divided, says nothing
+  other.alike[1].hash = 0xabc;
+  Step(other);
+  ASSERT_EQ(Status().members.size(), 3u);
+  EXPECT_EQ(Status().members[2].alike, other.alike);
+}
+
+// The process before may have been the wrong one.
+TEST_F(CoordinatorTest, AProcessThatReturnsIsComparedWithTheOtherWorkers) {
+  Make(Options(2, 1));
+  Step(Shard(0));
+  RegisterWorker one = Worker(0), again = Returning(0, 900), other = Worker(1);
+  one.alike = other.alike = {{"tokenizer", 5, "49,152 entries"}};
+  again.alike = {{"tokenizer", 6, "32,000 entries"}};
+  Step(one);
+  Step(again);
+  EXPECT_THAT(Refusal(Step(other), absl::StatusCode::kInvalidArgument),
+              HasSubstr("tokenizer: got 49,152 entries (hash 0000000000000005), wanted what "
+                        "worker-0 has, 32,000 entries"));
+}
+
 TEST_F(CoordinatorTest, RefusesSettingsThatDifferNamingTheFirst) {
   Make(Options(2, 2));
   RegisterWorker worker = Worker(1);

@@ -131,47 +131,5 @@ TEST_F(CoordinatorWarningsTest, LossesThatDifferOrAreNotKnownAreNoSignOfTheSameD
   EXPECT_THAT(Shown(), IsEmpty());
 }
 
-TEST_F(CoordinatorWarningsTest, FrozenParametersThatDifferAreWarnedOfByName) {
-  Make(Options(3, 1));
-  Step(Shard(0));
-  RegisterWorker one = Worker(0), other = Worker(1), third = Worker(2);
-  one.frozen_hash = third.frozen_hash = 0xabc;
-  other.frozen_hash = 0xdef;
-  EXPECT_THAT(Warned(Step(one)), IsEmpty());
-  const auto warned = Warned(Step(other));
-  ASSERT_THAT(warned, SizeIs(1));
-  EXPECT_THAT(warned[0],
-              StartsWith("worker-1: the parameters that it does not train (hash 0000000000000def) "
-                         "are not those of worker-0 (hash 0000000000000abc), and no sync makes "
-                         "them equal; wanted the same frozen weights at all workers"));
-  EXPECT_THAT(Warned(Step(third)), IsEmpty());
-  EXPECT_EQ(Status().members[1].frozen_hash, 0xdefu);
-}
-
-TEST_F(CoordinatorWarningsTest, AnotherProcessBringsItsOwnFrozenParameters) {
-  Make(Options(2, 1));
-  Step(Shard(0));
-  for (uint32_t i = 0; i < 2; ++i) {
-    RegisterWorker worker = Worker(i);
-    worker.frozen_hash = 5;
-    EXPECT_THAT(Warned(Step(worker)), IsEmpty());
-  }
-  RegisterWorker again = Returning(1, 900);
-  again.frozen_hash = 6;
-  const auto warned = Warned(Step(again));
-  ASSERT_THAT(warned, SizeIs(1));
-  EXPECT_THAT(warned[0], EndsWith("load them, or make the model after one seed"));
-}
-
-// A C++ worker, or one whose model is divided, says nothing of what is frozen.
-TEST_F(CoordinatorWarningsTest, WhoSaysNothingOfFrozenParametersIsNotCompared) {
-  Make(Options(2, 1));
-  Step(Shard(0));
-  RegisterWorker one = Worker(0);
-  one.frozen_hash = 5;
-  Step(one);
-  EXPECT_THAT(Warned(Step(Worker(1))), IsEmpty());
-}
-
 }  // namespace
 }  // namespace longwave

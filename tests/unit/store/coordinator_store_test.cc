@@ -46,7 +46,7 @@ CoordinatorChanges SomeChanges() {
   worker.begun = worker.lost = worker.left = true;
   worker.final = FinalReport{.validation_loss = 2.5, .model_file = "model.safetensors"};
   worker.repair = Repair{7, {1, 2}};
-  worker.frozen_hash = 11;
+  worker.alike = {{"tokenizer", 11, "49,152 entries"}};
   worker.state = {.phase = WorkerPhase::kSyncing, .step = 8, .round = 9, .bytes = {1, 2, 3, 4}};
   WorkerRecord plain;
   plain.member = {4, "", 0};

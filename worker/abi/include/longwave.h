@@ -89,6 +89,14 @@ typedef struct lw_node {
   int (*all_gather)(void* context, const void* mine, size_t bytes, void* all, double seconds);
 } lw_node;
 
+/* What all workers must have alike beside the tensors, since no sync makes it so: frozen weights, a
+ * tokenizer. The coordinator refuses a worker that has another hash under a name than a member. */
+typedef struct lw_alike {
+  const char* name;
+  uint64_t hash;
+  const char* summary; /* for people, its size for example */
+} lw_alike;
+
 /* Strings are UTF-8 and are copied; NULL if absent. */
 typedef struct lw_options {
   size_t size;                 /* sizeof(lw_options) */
@@ -100,10 +108,9 @@ typedef struct lw_options {
   const char* const* settings; /* "key=value", for this worker only */
   size_t setting_count;
   const lw_callbacks* callbacks;
-  const lw_node* node; /* NULL: the worker is one process */
-  /* A hash of what the loop's model has and does not train; 0: nothing. No sync makes it equal, so
-   * the run's status warns where workers differ. Of a node rank 0's counts. */
-  uint64_t frozen_hash;
+  const lw_node* node;   /* NULL: the worker is one process */
+  const lw_alike* alike; /* at most 16; of a node rank 0's count */
+  size_t alike_count;
 } lw_options;
 
 /* A trained tensor. All workers of the run list the tensors in the same order. */
