@@ -303,9 +303,13 @@ std::vector<ConfigKey> ClusterKeys() {
                "the part of its log that is older than two snapshots of each segment. A worker "
                "that joins fetches the snapshot or the log, whichever is fewer bytes."),
       WholeKey(LONGWAVE_KEY(cluster.checkpoint_rounds), 1, 0, 1'000'000,
-               "Rounds between two checkpoints of a worker that has a folder (`--state-dir`): its "
-               "residual and its optimizer's state. A worker that is told to end writes one more. "
-               "0: none."),
+               "Rounds between two checkpoints of a worker that has a folder (`--state-dir`), at "
+               "least: its residual and its optimizer's state. The worker copies them between two "
+               "steps and writes them while it trains. A worker that is told to end writes one "
+               "more. 0: none."),
+      NumberKey(LONGWAVE_KEY(cluster.checkpoint_share), 0.1, 0.001, 1,
+                "Share of the time in which a worker's disk may write a checkpoint. 0.1: a write "
+                "that takes a second is spread over ten."),
   };
 }
 

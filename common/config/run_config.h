@@ -115,7 +115,8 @@ struct ClusterSection {
   double grace_max_s = 0;          // and at most
   uint32_t state_rounds = 0;       // rounds between snapshots of a segment's E
   uint32_t snapshot_rounds = 0;    // rounds between snapshots of the parameters
-  uint32_t checkpoint_rounds = 0;  // rounds between a worker's checkpoints; 0: none
+  uint32_t checkpoint_rounds = 0;  // rounds between a worker's checkpoints, at least; 0: none
+  double checkpoint_share = 0;     // of the time in which a checkpoint may be written
 
   bool operator==(const ClusterSection&) const = default;
 };

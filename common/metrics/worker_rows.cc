@@ -31,20 +31,18 @@ Rows TrainingRows() {
       HistogramRow("longwave_worker_step_seconds", ShortSeconds(), "Time of an inner step."),
       HistogramRow("longwave_worker_sync_seconds", LongSeconds(),
                    "Time that a sync of a fragment kept the worker from computing: encode, "
-                   "checkpoint, send, wait, decode and other."),
+                   "checkpoint, send, journal, wait, decode and other."),
       CounterRow(
           "longwave_worker_phase_seconds_total",
           {{"phase",
-            {"data", "forward_backward", "optimizer", "encode", "send", "wait", "decode",
+            {"data", "forward_backward", "optimizer", "encode", "send", "journal", "wait", "decode",
              "validate", "checkpoint", "catch_up", "other"}}},
           "The worker's time by phase. data: making batches. forward_backward: both passes (what a "
           "GPU has queued shows where the worker waits for it). optimizer: its step and clipping. "
           "encode. send: handing payloads to the link, whose transfer is part of wait or of an "
-          "overlap's steps. wait: for merged updates. decode: decoding and applying them, hashes "
-          "included. validate. checkpoint. catch_up: catching up and repairs. other: what else "
-          "keeps "
-          "it from its inner steps. encode, checkpoint, send, wait, decode and other together are "
-          "the time that it has synced."),
+          "overlap's steps. journal: until the payloads are on the disk. wait: for merged updates. "
+          "decode: decoding and applying them, hashes included. validate. checkpoint. catch_up: "
+          "catching up and repairs. other: what else keeps it from its inner steps."),
       HistogramRow("longwave_worker_meeting_seconds", ShortSeconds(),
                    "Time of a meeting of a node's ranks, after each inner step and again and again "
                    "while the worker waits: the link between the ranks, and the wait for the last "

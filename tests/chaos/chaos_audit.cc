@@ -34,8 +34,11 @@
 #include "server/store/snapshot_content.h"
 #include "server/store/snapshot_store.h"
 #include "tests/chaos/integer_books.h"
+#include "tests/chaos/steps_pushed.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_parts.h"
+#include "worker/checkpoint/push_journal.h"
+#include "worker/checkpoint/recovery.h"
 #include "worker/checkpoint/worker_folder.h"
 
 namespace longwave {
@@ -44,11 +47,16 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Journal {
-  std::set<uint32_t> posted;  // rounds
+  std::set<uint32_t> posted;   // rounds
+  std::set<uint32_t> partial;  // steps: see IntegerBooks::CheckWorker
   // The worker gave up its residual once, since it came back at a moment in which only its
   // optimizer could be used again. The audit reports that and cannot check its books.
   bool dropped = false;
 };
+
+void AddSteps(uint64_t first, uint64_t end, std::set<uint32_t>* steps) {
+  for (uint64_t step = first; step < end; ++step) steps->insert(static_cast<uint32_t>(step));
+}
 
 Journal ReadJournal(const std::string& path) {
   Journal journal;
@@ -59,6 +67,8 @@ Journal ReadJournal(const std::string& path) {
     uint32_t round = 0;
     words >> word >> round;
     if (word == "post") journal.posted.insert(round);
+    uint32_t end = 0;
+    if (word == "since" && words >> end) AddSteps(round, end, &journal.partial);
     if (word == "dropped" || word == "unknown") journal.dropped = true;
   }
   return journal;
@@ -102,6 +112,16 @@ absl::StatusOr<std::vector<float>> ReadFloats(FileSystem& files, const std::stri
   return std::vector<float>(begin, begin + whole.size() / sizeof(float));
 }
 
+// Makes of a worker's checkpoint what its next process would go on from.
+absl::Status GoOnFrom(FileSystem& files, const std::string& folder, const Layout& layout,
+                      Checkpoint* checkpoint, Journal* journal) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto records,
+                            ReadJournals(files, folder, checkpoint->write, nullptr));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t end, StepsPushed(files, folder, checkpoint->write));
+  AddSteps(checkpoint->step, end, &journal->partial);
+  return ApplyJournal(layout, {.beta = 1, .alpha = 1}, records, checkpoint);
+}
+
 absl::StatusOr<uint64_t> Audit(const std::string& run) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(run + "/config.yaml"));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
@@ -142,7 +162,7 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
   uint32_t replicas = 0;
   for (const auto& entry : fs::directory_iterator(run + "/journal")) {
     const std::string name = entry.path().filename().string();
-    const Journal journal = ReadJournal(entry.path().string());
+    Journal journal = ReadJournal(entry.path().string());
     const std::string end = absl::StrCat(run, "/final/", name);
     const bool ended_well = fs::exists(end + "/checkpoint");
     const std::string folder = ended_well ? end : absl::StrCat(run, "/state/", name);
@@ -152,13 +172,16 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
       problems.push_back(absl::StrCat(name, ": has no checkpoint"));
       ++all.problem_count;
     } else {
-      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+      LONGWAVE_ASSIGN_OR_RETURN(Checkpoint checkpoint,
                                 ReadCheckpoint(*files, folder + "/checkpoint", ShapeOf(layout)));
-      LONGWAVE_ASSIGN_OR_RETURN(const uint64_t steps,
-                                books.CheckWorker(checkpoint.worker, checkpoint, journal.posted));
-      std::printf("audit: %s: %llu steps, each sent or kept once (%s)\n", name.c_str(),
-                  static_cast<unsigned long long>(steps),
-                  ended_well ? "at its end" : "by its checkpoint");
+      if (!ended_well)
+        LONGWAVE_RETURN_IF_ERROR(GoOnFrom(*files, folder, layout, &checkpoint, &journal));
+      LONGWAVE_ASSIGN_OR_RETURN(
+          const uint64_t steps,
+          books.CheckWorker(checkpoint.worker, checkpoint, journal.posted, journal.partial));
+      std::printf("audit: %s: %llu steps, each sent or kept once (%s), and %zu in part\n",
+                  name.c_str(), static_cast<unsigned long long>(steps),
+                  ended_well ? "at its end" : "by its checkpoint", journal.partial.size());
     }
     const std::string anchor = end + "/anchor";
     if (fs::exists(anchor)) {

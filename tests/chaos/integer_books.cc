@@ -123,7 +123,8 @@ absl::Status IntegerBooks::Merge(const MergedRecord& merged,
 }
 
 absl::StatusOr<uint64_t> IntegerBooks::CheckWorker(uint32_t worker, const Checkpoint& at_end,
-                                                   const std::set<uint32_t>& posted) {
+                                                   const std::set<uint32_t>& posted,
+                                                   const std::set<uint32_t>& partial) {
   const std::string who = absl::StrCat("worker ", worker, " (", at_end.name, "): ");
   std::vector<int64_t> total = given_[worker];
   total.resize(model_.size());
@@ -147,25 +148,30 @@ absl::StatusOr<uint64_t> IntegerBooks::CheckWorker(uint32_t worker, const Checkp
 
   // The first whole tile shows which steps are present; the other elements follow from them.
   std::set<uint32_t> steps;
-  for (uint64_t place = 0; place < kSignalMarkers; ++place) {
-    if (total[tiles[0].offset + place] != 0) steps.insert(static_cast<uint32_t>(place));
+  for (uint32_t place = 0; place < kSignalMarkers; ++place) {
+    if (total[tiles[0].offset + place] != 0 && !partial.contains(place)) steps.insert(place);
   }
   for (uint64_t element = 0; element < total.size(); ++element) {
     int64_t wanted = 0;
-    const uint64_t place = element % kSignalTile;
-    if (place < kSignalMarkers) {
-      wanted = steps.contains(static_cast<uint32_t>(place)) ? kSignalMark : 0;
-    } else {
-      for (const uint32_t step : steps) wanted += SignalOf(worker, step, element);
+    for (const uint32_t step : steps) wanted += SignalOf(worker, step, element);
+    // Of the partial steps any number may be present.
+    int64_t below = 0;
+    int64_t above = 0;
+    for (const uint32_t step : partial) {
+      const int64_t signal = SignalOf(worker, step, element);
+      (signal < 0 ? below : above) += signal;
     }
     ++values_checked_;
-    if (total[element] == wanted) continue;
+    const int64_t rest = total[element] - wanted;
+    const bool is_marker = element % kSignalTile < kSignalMarkers;
+    if (is_marker ? rest == 0 || rest == above : below <= rest && rest <= above) continue;
     Problem(absl::StrCat(who, "element ", element, ": sent and kept ", total[element], ", wanted ",
-                         wanted, " of its ", steps.size(), " steps"));
+                         wanted, " of its ", steps.size(), " steps, and from ", below, " to ",
+                         above, " of ", partial.size(), " partial ones"));
   }
   const auto check_kept = [&](const std::set<uint32_t>& rounds, absl::string_view what) {
     for (const uint32_t round : rounds) {
-      if (!steps.contains(round))
+      if (!steps.contains(round) && !partial.contains(round))
         Problem(absl::StrCat(who, "round ", round, " was ", what, " and its step is lost"));
     }
   };

@@ -30,11 +30,13 @@ class IntegerBooks {
   absl::Status Merge(const MergedRecord& merged, const std::map<uint32_t, PushRecord>& pushes);
 
   // Checks a worker's state at its end: its residual, and pushes of unknown fate. posted: rounds
-  // that its journal says it has posted. Contributions and residual must add up to the worker's
-  // steps. Each step is present once or not at all, in all segments alike, and no posted or
-  // accepted step is missing. Returns the number of steps present.
+  // that its journal says it has posted. partial: steps of which a crash has lost what no push had
+  // sent. Contributions and residual must add up to the worker's steps. Each step is present once
+  // or not at all, in all segments alike, and no posted or accepted step is missing; a partial one
+  // is present at most once in each element. Returns the number of other steps present.
   absl::StatusOr<uint64_t> CheckWorker(uint32_t worker, const Checkpoint& at_end,
-                                       const std::set<uint32_t>& posted);
+                                       const std::set<uint32_t>& posted,
+                                       const std::set<uint32_t>& partial);
 
   // Checks a replica's parameters after all rounds of the log.
   void CheckReplica(const std::string& name, std::span<const float> anchor);

@@ -13,8 +13,10 @@ namespace longwave {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr PayloadFormat kUp = {Selection::kTopK, ValueCodec::kFp32, 64};
 constexpr PayloadFormat kDown = {Selection::kTopK, ValueCodec::kFp32, 48};
@@ -50,14 +52,16 @@ class IntegerRun {
   }
 
   // The problems that the books find.
-  std::vector<std::string> Problems(const std::vector<Checkpoint>& ends) const {
+  std::vector<std::string> Problems(const std::vector<Checkpoint>& ends,
+                                    const std::set<uint32_t>& partial = {}) const {
     IntegerBooks books(&layout_);
     for (const Closed& round : rounds) {
       EXPECT_TRUE(books.Merge(round.merged, round.pushes).ok());
     }
     std::set<uint32_t> all;
     for (uint32_t round = 0; round < kRounds; ++round) all.insert(round);
-    for (const Checkpoint& end : ends) EXPECT_TRUE(books.CheckWorker(end.worker, end, all).ok());
+    for (const Checkpoint& end : ends)
+      EXPECT_TRUE(books.CheckWorker(end.worker, end, all, partial).ok());
     books.CheckReplica("w", anchor);
     EXPECT_EQ(books.problems().empty(), books.problem_count() == 0);
     return books.problems();
@@ -159,10 +163,28 @@ TEST(IntegerBooks, NoticeAStepThatIsLost) {
   EXPECT_THAT(run.Problems(ends), Contains(HasSubstr("round 7 was accepted and its step is lost")));
 }
 
+TEST(IntegerBooks, KnowThatAPartialStepIsLostAsFarAsItWasNotSent) {
+  const IntegerRun run;
+  std::vector<Checkpoint> ends = run.Ends();
+  for (uint64_t i = 0; i < kSignalTile; ++i) {
+    if (ends[1].momentum[i] != 0) ends[1].momentum[i] -= static_cast<float>(SignalOf(1, 11, i));
+  }
+  EXPECT_THAT(run.Problems(ends, {11}), IsEmpty());
+  EXPECT_THAT(run.Problems(ends, {10}), Not(IsEmpty()));
+}
+
+TEST(IntegerBooks, NoticeAPartialStepThatCountsTwice) {
+  const IntegerRun run;
+  std::vector<Checkpoint> ends = run.Ends();
+  // The step's marker was sent, and is in the residual again.
+  ends[1].momentum[11] += static_cast<float>(kSignalMark);
+  EXPECT_THAT(run.Problems(ends, {11}), ElementsAre(HasSubstr("worker 1 (w): element 11: ")));
+}
+
 TEST(IntegerBooks, NoticeOneWrongElementOfAReplica) {
   IntegerRun run;
   run.anchor[4000] += 1;
-  EXPECT_THAT(run.Problems(run.Ends()), testing::ElementsAre(HasSubstr("element 4000: got ")));
+  EXPECT_THAT(run.Problems(run.Ends()), ElementsAre(HasSubstr("element 4000: got ")));
 }
 
 }  // namespace

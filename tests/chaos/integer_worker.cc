@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "server/store/posix_file_system.h"
 #include "tests/chaos/integer_signal.h"
 #include "tests/chaos/journal.h"
+#include "tests/chaos/steps_pushed.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/member/member.h"
@@ -81,9 +83,7 @@ class IntegerLoop final : public TrainingLoop {
     if (parts_.worker >= kSignalWorkersMax) {
       return absl::InvalidArgumentError("more workers than have exact means");
     }
-    const auto last = ReadLastCheckpoint(*parts_.folder->files(), parts_.folder->path(), parts_.run,
-                                         parts_.name, parts_.worker, ShapeOf(model_.layout));
-    if (last.ok() && last->has_value() && (*last)->stale) journal_->Say("dropped");
+    LONGWAVE_RETURN_IF_ERROR(SayWhatIsKept());
     parts_.loop = this;
     TrainingMember member(parts_);
     LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
@@ -97,6 +97,24 @@ class IntegerLoop final : public TrainingLoop {
   }
 
  private:
+  absl::Status SayWhatIsKept() {
+    FileSystem& files = *parts_.folder->files();
+    const std::string& folder = parts_.folder->path();
+    LONGWAVE_ASSIGN_OR_RETURN(const std::optional<FoundCheckpoint> last,
+                              ReadLastCheckpoint(files, folder, parts_.run, parts_.name,
+                                                 parts_.worker, ShapeOf(model_.layout)));
+    if (last.has_value() && last->stale) {
+      journal_->Say("dropped");
+      return absl::OkStatus();
+    }
+    const uint64_t first = last.has_value() ? last->checkpoint.step : 0;
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const uint64_t end,
+        StepsPushed(files, folder, last.has_value() ? last->checkpoint.write : 0));
+    if (end > first) journal_->Say(absl::StrCat("since ", first, " ", end));
+    return absl::OkStatus();
+  }
+
   absl::Status EndRound(RoundReport* report) override {
     journal_->Say(absl::StrCat("round ", report->round, " ",
                                absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));

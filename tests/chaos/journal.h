@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ namespace longwave {
 //   post ROUND         a push of a round with a step is about to be posted
 //   round ROUND NS     a round is finished, at this time of the monotonic clock
 //   dropped            the worker came back without its residual
+//   since FIRST END    the worker came back with a checkpoint of before these steps, and with the
+//                      journal of what it had pushed of them
 //   unknown ROUND      a push's fate is unknown to its shard
 class Journal {
  public:
@@ -52,7 +55,9 @@ class JournalingExchange final : public Exchange {
   JournalingExchange(std::unique_ptr<Exchange> exchange, Journal* journal)
       : exchange_(std::move(exchange)), journal_(journal) {}
 
+  // The worker's own thread and its journal's both post.
   absl::Status Post(SegmentPush push) override {
+    const std::lock_guard lock(mutex_);
     if (push.round != posted_ && push.weight == kSignalWeight) {
       journal_->Say(absl::StrCat("post ", push.round));
       posted_ = push.round;
@@ -88,6 +93,7 @@ class JournalingExchange final : public Exchange {
  private:
   const std::unique_ptr<Exchange> exchange_;
   Journal* const journal_;
+  std::mutex mutex_;
   uint32_t posted_ = kRoundNever;
 };
 

@@ -33,6 +33,15 @@ class Return(SyncCase):
         while int(child.await_line("round ").split()[1]) < count:
             pass
 
+    def await_checkpoint(self, child, file):
+        """Reads on until another checkpoint is written."""
+        def written():
+            return file.stat().st_mtime_ns if file.exists() else 0
+
+        before = written()
+        while written() == before:
+            child.await_line("round ")
+
     def test_a_killed_worker_comes_back_with_its_optimizer_and_schedule(self):
         address = self.cluster(workers=2, run__steps=1_000_000)
         folder = self.root / "kept"
@@ -40,6 +49,9 @@ class Return(SyncCase):
         first = self.worker(address, "one", folder)
         self.assertEqual(self.began(first), [0, 0, 0, 0])
         first.await_line("round 5")
+        # The second checkpoint from here on is a copy of a later state.
+        self.await_checkpoint(first, folder / "checkpoint")
+        self.await_checkpoint(first, folder / "checkpoint")
         first.process.kill()
         rounds = [5, *(int(found) for found in re.findall(r"round (\d+)", first.finish()[1]))]
         self.await_round(stays, rounds[-1] + 3)  # beyond the round in which it was killed

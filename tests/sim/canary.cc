@@ -31,7 +31,10 @@ std::string_view Name(Canary canary) {
                                                 "unnamed-answer",
                                                 "own-start",
                                                 "deaf-shard",
-                                                "trusted-backup"};
+                                                "trusted-backup",
+                                                "unread-journal",
+                                                "cut-journal",
+                                                "trusted-journal"};
   static_assert(std::size(kNames) == static_cast<size_t>(Canary::kCount));
   return EnumName(canary, kNames);
 }

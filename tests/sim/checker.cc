@@ -84,6 +84,46 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
     CheckFate(in, worker, *push, Which(worker, round, segment));
 }
 
+void Checker::Recovered(Account* account, uint32_t round, std::span<const UnsettledPush> in_flight,
+                        std::span<const JournalRecord> records) const {
+  std::map<uint32_t, std::pair<uint32_t, Buffer>> open;  // by segment: round and payload
+  for (const UnsettledPush& push : in_flight) open[push.segment] = {round, push.payload};
+  const auto owed_of = [&](uint32_t segment) {
+    return std::span(account->owed).subspan(uint64_t{segment} * kSegmentElements, kSegmentElements);
+  };
+  const auto accept = [&](uint32_t segment) {
+    const auto push = open.extract(segment);
+    if (push.empty()) return;
+    const Coefficients sent = ReadCoefficients(push.mapped().second.bytes());
+    for (size_t i = 0; i < sent.indices.size(); ++i)
+      owed_of(segment)[sent.indices[i]] -= double{sent.values[i]};
+    account->late[segment] = false;
+    account->counted[segment].insert(push.mapped().first);
+  };
+  for (const JournalRecord& record : records) {
+    const std::span<double> owed = owed_of(record.segment);
+    const auto push = open.find(record.segment);
+    const bool settles = push != open.end() && push->second.first == record.round;
+    if (record.kind == JournalKind::kPush) {
+      accept(record.segment);
+      if (world_.beta == 0 && !account->late[record.segment]) std::ranges::fill(owed, 0.0);
+      account->late[record.segment] = false;
+      // Of these coefficients only what was sent is known.
+      const Coefficients sent = ReadCoefficients(record.payload.bytes());
+      for (size_t i = 0; i < sent.indices.size(); ++i) {
+        if (sent.values[i] != 0) owed[sent.indices[i]] = double{sent.values[i]};
+      }
+      open[record.segment] = {record.round, record.payload};
+    } else if (settles && record.kind == JournalKind::kAccepted) {
+      accept(record.segment);
+    } else if (settles) {
+      account->late[record.segment] = record.kind == JournalKind::kReturned;
+      if (record.kind == JournalKind::kDropped) std::ranges::fill(owed, 0.0);
+      open.erase(push);
+    }
+  }
+}
+
 // A worker that goes on from an older folder owes again the contributions accepted since.
 void Checker::CheckCountedOnce(Account* account, uint32_t round, uint32_t segment,
                                uint32_t worker) {

@@ -17,6 +17,8 @@
 #include "server/store/log_record.h"
 #include "tests/sim/merge_oracle.h"
 #include "tests/sim/settings.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/journal.h"
 #include "worker/sync/segment_ledger.h"
 
 namespace longwave::sim {
@@ -65,6 +67,10 @@ class Checker {
   void Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
                std::span<const float> signal, const Buffer& payload);
   void Settled(uint32_t worker, Account* account, uint32_t round, uint32_t segment, Fate fate);
+  // A process goes on from the checkpoint that the account is of, with these pushes in flight, and
+  // the journal since: the signals since are lost, as far as they were not sent.
+  void Recovered(Account* account, uint32_t round, std::span<const UnsettledPush> in_flight,
+                 std::span<const JournalRecord> records) const;
   // Called with no push in flight.
   void HoldsResidual(uint32_t worker, const Account& account, std::span<const float> residual);
   // elements: the segment's parameters with exactly the rounds before `round`.

@@ -39,6 +39,10 @@ namespace longwave::sim {
   PROBE(kNode, "a node of several ranks")                                              \
   PROBE(kNodeChangedRanks, "a node comes back with another number of ranks")           \
   PROBE(kNodeCrashedBetweenParts, "a node crashes before rank 0 has written its part") \
+  PROBE(kJournalApplied, "worker returned with a journal of later pushes")             \
+  PROBE(kJournalTorn, "worker crashed in the midst of a write of its journal")         \
+  PROBE(kJournalDamaged, "record in the middle of a journal damaged")                  \
+  PROBE(kCheckpointHalfWritten, "worker crashed with a checkpoint half written")       \
   PROBE(kWorkerToldToEnd, "worker told to end")                                        \
   PROBE(kKeptBetweenSteps, "checkpoint between two steps")                             \
   PROBE(kKeptInFlight, "checkpoint with pushes in flight")                             \

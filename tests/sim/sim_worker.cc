@@ -17,7 +17,6 @@
 namespace longwave::sim {
 namespace {
 
-constexpr char kWorkerFolder[] = "worker";
 constexpr absl::Duration kSetAsideAfter = absl::Seconds(1);
 
 uint64_t PortOf(const std::string& endpoint) {
@@ -37,7 +36,9 @@ SimWorker::SimWorker(const Environment& env, const KernelOps* ops, SimCoordinato
       coordinator_(coordinator),
       shards_(std::move(shards)),
       place_(place),
-      rng_(env.settings->seed, 10000 + place) {
+      rng_(env.settings->seed, 10000 + place),
+      disk_rng_(env.settings->seed, 30000 + place) {
+  DrawDiskFaults();
   if (env.settings->worker_has_disk[place]) disk_ = std::make_unique<SimFileSystem>(rng_.Next());
 }
 
@@ -47,6 +48,7 @@ void SimWorker::OnStart() {
   incarnation_ = rng_.Next() | 1;
   identity_ = incarnation_;
   if (disk_ != nullptr) {
+    if (damages_journal_) DamageJournal();
     auto folder = WorkerFolder::Open(disk_.get(), kWorkerFolder);
     if (!folder.ok()) return Die(folder.status(), "opens its folder");
     folder_ = *std::move(folder);
@@ -73,6 +75,10 @@ void SimWorker::OnCrash() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kCrash), {node()});
   env_.trace->Print([&] { return absl::StrCat(name(), " ends"); });
   env_.probes->Hit(Probe::kWorkerCrashed);
+  if (written_.has_value() && has_pushed_since_) env_.probes->Hit(Probe::kCheckpointHalfWritten);
+  journal_.reset();
+  notes_.clear();
+  written_.reset();
   folder_.reset();
   ranks_.clear();
   hashes_.clear();
@@ -118,7 +124,7 @@ bool SimWorker::ComeBackFromBackUp() {
   if (!up() || backup_ == nullptr) return false;
   Crash();
   disk_ = std::move(backup_);
-  kept_account_ = backup_account_;
+  kept_account_ = kept_before_ = backup_account_;
   is_from_backup_ = true;
   env_.trace->Print([&] { return absl::StrCat(name(), " has its folder from an older time"); });
   return true;

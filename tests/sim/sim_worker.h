@@ -18,6 +18,7 @@
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
 #include "tests/support/sim_file_system.h"
+#include "worker/checkpoint/push_journal.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/core/session_core.h"
 #include "worker/core/worker_core.h"
@@ -63,6 +64,8 @@ class SimWorker final : public Process, public FrameReceiver {
   }
 
  private:
+  static constexpr char kWorkerFolder[] = "worker";
+
   std::string name() const { return absl::StrCat("worker-", place_); }
 
   struct Rank;
@@ -95,6 +98,18 @@ class SimWorker final : public Process, public FrameReceiver {
 
   // Core.
   void BeginWithShards();
+  // Whether pushes go through a journal: of one device with a disk.
+  bool HasJournal() const {
+    return folder_ != nullptr && ranks_.size() == 1 && env_.settings->checkpoint_rounds > 0;
+  }
+  void RecoverAccount(const FoundCheckpoint& found);
+  void BeginJournal(uint64_t write);
+  // Aborted: the process dies meanwhile.
+  absl::Status Record(const SegmentPush& push);
+  void WriteInBackground(Checkpoint checkpoint);
+  void EndWrite();
+  void DrawDiskFaults();
+  void DamageJournal();
   // By rank.
   std::vector<std::optional<FoundCheckpoint>> ReadCheckpoint();
   SyncPlan Plan() const;
@@ -113,6 +128,7 @@ class SimWorker final : public Process, public FrameReceiver {
   absl::Status Do(RetireCheckpoint&, size_t rank);
   absl::Status Do(KeepCheckpoint& keep, size_t rank);
   absl::Status Do(SegmentPush& push, size_t rank);
+  absl::Status Do(SettledNote& note, size_t rank);
   absl::Status Do(FetchWish& wish, size_t rank);
   absl::Status Do(FragmentApplied&, size_t rank);
   absl::Status Do(RoundReport& report, size_t rank);
@@ -145,7 +161,15 @@ class SimWorker final : public Process, public FrameReceiver {
   const uint32_t place_;  // of this process in the world; its name is made of it
   Rng rng_;
   std::unique_ptr<SimFileSystem> disk_;
-  Account kept_account_;  // account of the checkpoint on the disk
+  Account kept_account_;     // account of the checkpoint on the disk
+  Account kept_before_;      // and of the one before, which a crash may leave
+  uint64_t kept_write_ = 0;  // of the account
+  Rng disk_rng_;             // of what happens to the disk alone
+  // Once each: the process dies in the midst of a write of its journal, or of a checkpoint; and a
+  // record of its journal is damaged.
+  bool tears_journal_ = false;
+  bool halves_checkpoint_ = false;
+  bool damages_journal_ = false;
   std::unique_ptr<SimFileSystem> backup_;
   Account backup_account_;
   bool is_from_backup_ = false;  // of the disk; a late push may delay the refusal
@@ -158,6 +182,11 @@ class SimWorker final : public Process, public FrameReceiver {
   uint64_t incarnation_ = 0;
   uint64_t identity_ = 0;
   std::unique_ptr<WorkerFolder> folder_;
+  std::unique_ptr<PushJournal> journal_;
+  std::vector<JournalRecord> notes_;   // appended with the next push
+  std::optional<Checkpoint> written_;  // in the background
+  Account written_account_;
+  bool has_pushed_since_ = false;  // since the copy
   std::vector<float> theta_;
   // The ranks of a node, or one for a single device, whose cores take the same events at once.
   struct Rank {

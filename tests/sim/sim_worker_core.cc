@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/sim/sim_worker.h"
 #include "worker/checkpoint/checkpoint_parts.h"
+#include "worker/checkpoint/recovery.h"
 #include "worker/sync/send_order.h"
 
 namespace longwave::sim {
@@ -36,6 +37,7 @@ WorkerCoreOptions SimWorker::CoreOptions(const Rank& rank) const {
           .checkpoint_every = folder_ == nullptr
                                   ? std::nullopt
                                   : std::make_optional(env_.settings->checkpoint_rounds),
+          .has_journal = HasJournal(),
           .learning_rate = [](uint64_t) { return 1.0; },
           .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
             return std::vector<float>(env_.layout->parameter_count(), start());
@@ -53,6 +55,7 @@ void SimWorker::BeginWithShards() {
   }
   options.connection_count = static_cast<uint32_t>(shards_.size());
   options.connection_number = static_cast<uint32_t>(generation() << 16);
+  if (HasJournal()) BeginJournal(folder_->journal());
   std::vector<std::optional<FoundCheckpoint>> found = ReadCheckpoint();
   const bool is_new = !found[0].has_value();
   const bool resumes = !is_new && !found[0]->stale;
@@ -60,7 +63,6 @@ void SimWorker::BeginWithShards() {
     env_.probes->Hit(Probe::kWorkerReturned);
     if (found[0]->checkpoint.blobs.size() != ranks_.size())
       env_.probes->Hit(Probe::kNodeChangedRanks);
-    account_ = kept_account_;
     if (env_.settings->canary == Canary::kForgottenPush) {
       for (auto& each : found) each->checkpoint.pushes.clear();
     }
@@ -87,8 +89,20 @@ void SimWorker::BeginWithShards() {
 std::vector<std::optional<FoundCheckpoint>> SimWorker::ReadCheckpoint() {
   std::vector<std::optional<FoundCheckpoint>> by_rank(ranks_.size());
   for (size_t r = 0; r < ranks_.size() && folder_ != nullptr; ++r) {
-    auto found = ReadPartOfLast(*disk_, folder_->path(), session_->run(), name(), worker_,
-                                *env_.layout, NodeOf(r));
+    const auto read = [&](NodeRank node) {
+      return ReadPartOfLast(*disk_, folder_->path(), session_->run(), name(), worker_, *env_.layout,
+                            node);
+    };
+    // The account is of the whole, before the journal.
+    if (r == 0) {
+      const auto whole = read(NodeRank{});
+      if (whole.ok() && whole->has_value() && !(*whole)->stale) RecoverAccount(**whole);
+    }
+    auto found = read(NodeOf(r));
+    if (found.ok() && env_.settings->canary != Canary::kUnreadJournal) {
+      found = Recover(*disk_, folder_->path(), session_->run(), name(), worker_, *env_.layout,
+                      NodeOf(r), env_.settings->MakeSyncOptions());
+    }
     if (!found.ok()) {
       Die(found.status(), "reads its checkpoint");
       return std::vector<std::optional<FoundCheckpoint>>(ranks_.size());
@@ -293,14 +307,15 @@ absl::Status SimWorker::Do(RetireCheckpoint&, size_t rank) {
 
 absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
   Checkpoint& checkpoint = keep.checkpoint;
+  const bool is_copy = HasJournal() && !keep.is_last;
   if (keep.is_last && rank == 0) {
     env_.probes->Hit(checkpoint.pushes.empty() ? Probe::kKeptBetweenSteps : Probe::kKeptInFlight);
   }
   if (keep.is_last && env_.settings->canary == Canary::kForgottenFlight) checkpoint.pushes.clear();
   for (UnsettledPush& push : checkpoint.pushes) {
     push.weight = kWeight;
-    // A last one's were noted when they were posted.
-    if (keep.is_last || !ranks_[rank].owned.Contains(push.segment)) continue;
+    // A last one's, or those of a copy, were noted when they were posted.
+    if (keep.is_last || is_copy || !ranks_[rank].owned.Contains(push.segment)) continue;
     NoteEncoded(checkpoint.round, push.segment, push.payload);
     kept_.insert(push.segment);
   }
@@ -309,6 +324,11 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
   checkpoint.name = name();
   checkpoint.worker = worker_;
   checkpoint.node = NodeOf(rank);
+  if (HasJournal()) checkpoint.write = folder_->NextWrite();
+  if (is_copy) {
+    WriteInBackground(std::move(checkpoint));
+    return absl::OkStatus();
+  }
   if (ranks_.size() > 1) {
     checkpoint.write = folder_->process() << 32 | (writes_ + 1);
     // By their number a later process notices that its ranks are others.
@@ -323,7 +343,8 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
     }
   }
   ++writes_;
-  kept_account_ = account_;
+  kept_account_ = kept_before_ = account_;
+  kept_write_ = checkpoint.write;
   absl::Status written = folder_->Write(checkpoint);
   if (written.ok() && ranks_.size() > 1)
     written = RemovePartsBut(*disk_, folder_->path(), checkpoint.write);
@@ -336,7 +357,16 @@ absl::Status SimWorker::Do(SegmentPush& push, size_t rank) {
   if (!was_seen) NoteEncoded(push.round, push.segment, push.payload);
   push.weight = kWeight;
   if (env_.settings->canary == Canary::kUnaccountedResidual) push.accounted = 0;
+  if (HasJournal() && !push.sent_before) {
+    const absl::Status recorded = Record(push);
+    if (!recorded.ok()) return recorded;
+  }
   return ranks_[rank].ledger->Post(std::move(push), now());
+}
+
+absl::Status SimWorker::Do(SettledNote& note, size_t) {
+  notes_.push_back({.kind = note.kind, .segment = note.segment, .round = note.round});
+  return absl::OkStatus();
 }
 
 absl::Status SimWorker::Do(FetchWish& wish, size_t rank) {

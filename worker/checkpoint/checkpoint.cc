@@ -87,8 +87,6 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   Checkpoint& checkpoint = header.checkpoint;
   checkpoint.node = *node;
   HeaderFields(checkpoint, header.body, in);
-  if (node->is_alone() && checkpoint.write != 0)
-    return Damaged("a checkpoint of one device has the count of a node's parts");
   if (!IsCount(checkpoint.seconds_computing) || !IsCount(checkpoint.seconds_syncing)) {
     return Damaged("a number of the header is not finite or below zero");
   }
@@ -244,7 +242,8 @@ absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> b
   const Checkpoint& checkpoint = header.checkpoint;
   const bool is_between_rounds = header.body.push_count == 0 && checkpoint.fragment == 0;
   return CheckpointHead{.accounted_rounds = checkpoint.round + (is_between_rounds ? 0 : 1),
-                        .file_bytes = kCheckpointHeaderBytes + header.body.bytes};
+                        .file_bytes = kCheckpointHeaderBytes + header.body.bytes,
+                        .write = checkpoint.write};
 }
 
 absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape) {

@@ -50,9 +50,10 @@ struct Checkpoint {
   double seconds_syncing = 0;
   ByteCounts bytes;
 
-  // The rank of a node that wrote this part, and the write that its parts have in common; 0 for one
-  // device, whose part is the whole.
+  // The rank of a node that wrote this part; of one device the part is the whole.
   NodeRank node;
+  // WorkerFolder::NextWrite: the parts of a node have it in common, and journals from it on say
+  // what was sent since. 0: of a release without journals.
   uint64_t write = 0;
 
   std::vector<NamedBlob> blobs;  // from TrainingLoop::Save
@@ -121,6 +122,7 @@ struct CheckpointHead {
   // was ever sent.
   uint32_t accounted_rounds = 0;
   uint64_t file_bytes = 0;  // of the whole file
+  uint64_t write = 0;       // Checkpoint::write
 };
 // Errors as DecodeCheckpoint.
 absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> header);

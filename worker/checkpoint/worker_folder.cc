@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "common/wire/crc32c.h"
+#include "worker/checkpoint/push_journal.h"
 
 namespace longwave {
 namespace {
@@ -22,6 +23,9 @@ constexpr char kIdentity[] = "identity";
 constexpr char kProcesses[] = "processes";
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kStale[] = "checkpoint.stale";
+constexpr char kBeside[] = "checkpoint.new.tmp";  // removed by RemoveTemporaries
+// A disk takes so much within some tens of milliseconds.
+constexpr size_t kChunkBytes = size_t{4} << 20;
 constexpr size_t kWordDigits = 16;
 constexpr size_t kWordFileBytesMax = 26;
 
@@ -72,10 +76,21 @@ absl::StatusOr<CheckpointHead> ReadHead(FileSystem& files, const std::string& fi
 
 // Rounds that a checkpoint's residual accounts for. 0: no checkpoint, or one that Read will refuse,
 // too. FailedPrecondition: another release's.
-absl::StatusOr<uint64_t> AccountedRounds(FileSystem& files, const std::string& file) {
-  const absl::StatusOr<CheckpointHead> head = ReadUntilSure([&] { return ReadHead(files, file); });
+absl::StatusOr<uint64_t> AccountedRounds(FileSystem& files, const std::string& folder,
+                                         const char* name) {
+  const absl::StatusOr<CheckpointHead> head =
+      ReadUntilSure([&] { return ReadHead(files, JoinPath(folder, name)); });
   if (absl::IsFailedPrecondition(head.status())) return head.status();
-  return head.ok() ? head->accounted_rounds : 0;
+  if (!head.ok()) return 0;
+  uint32_t rounds = head->accounted_rounds;
+  // Without the journal the residual is of no use: the process begins with zeros (Recover).
+  const auto records = ReadJournals(files, folder, head->write, nullptr);
+  if (absl::IsFailedPrecondition(records.status())) return records.status();
+  if (!records.ok()) return 0;
+  for (const JournalRecord& record : *records) {
+    if (record.kind == JournalKind::kPush) rounds = std::max(rounds, record.round + 1);
+  }
+  return rounds;
 }
 
 // Durable before the coordinator hears of this process, so that a later process has a larger
@@ -133,9 +148,9 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
   absl::StatusOr<uint64_t> identity = ReadWord(*files, JoinPath(path, kIdentity), "an identity");
   if (absl::IsNotFound(identity.status())) identity = MakeIdentity(*files, path);
   LONGWAVE_RETURN_IF_ERROR(identity.status());
-  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t accounted,
-                            AccountedRounds(*files, JoinPath(path, kCheckpoint)));
-  LONGWAVE_RETURN_IF_ERROR(AccountedRounds(*files, JoinPath(path, kStale)).status());
+  LONGWAVE_RETURN_IF_ERROR(SettleJournals(*files, path));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t accounted, AccountedRounds(*files, path, kCheckpoint));
+  LONGWAVE_RETURN_IF_ERROR(AccountedRounds(*files, path, kStale).status());
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t process, CountProcess(*files, path));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(path));
   const bool current = std::ranges::find(names, kCheckpoint) != names.end();
@@ -146,7 +161,50 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
 absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(checkpoint));
   current_ = true;  // a failed write may have got there, too
-  return Publish(*files_, path_, kCheckpoint, encoded.pieces);
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, path_, kCheckpoint, encoded.pieces));
+  return RemoveJournalsBefore(*files_, path_, checkpoint.write);
+}
+
+absl::Status WorkerFolder::WriteBeside(const Checkpoint& checkpoint,
+                                       absl::FunctionRef<bool(uint64_t bytes)> written) const {
+  const absl::Status status = WriteChunks(checkpoint, written);
+  // An unfinished file takes room on the disk.
+  if (!status.ok()) files_->Remove(JoinPath(path_, kBeside)).IgnoreError();
+  return status;
+}
+
+absl::Status WorkerFolder::WriteChunks(const Checkpoint& checkpoint,
+                                       absl::FunctionRef<bool(uint64_t bytes)> written) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(checkpoint));
+  const std::string path = JoinPath(path_, kBeside);
+  // An earlier write may have been left unfinished.
+  const absl::Status removed = files_->Remove(path);
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files_->Create(path));
+  std::vector<std::span<const std::byte>> chunk;
+  uint64_t bytes = 0;
+  const auto write = [&]() -> absl::Status {
+    LONGWAVE_RETURN_IF_ERROR(file->Append(std::exchange(chunk, {})));
+    LONGWAVE_RETURN_IF_ERROR(file->Sync());
+    return written(std::exchange(bytes, 0)) ? absl::OkStatus()
+                                            : Cancelled(path, ": the write was given up");
+  };
+  for (std::span<const std::byte> piece : encoded.pieces) {
+    while (!piece.empty()) {
+      chunk.push_back(piece.first(std::min(piece.size(), kChunkBytes - bytes)));
+      bytes += chunk.back().size();
+      piece = piece.subspan(chunk.back().size());
+      if (bytes == kChunkBytes) LONGWAVE_RETURN_IF_ERROR(write());
+    }
+  }
+  return bytes == 0 ? absl::OkStatus() : write();
+}
+
+absl::Status WorkerFolder::Adopt(uint64_t write) {
+  current_ = true;
+  LONGWAVE_RETURN_IF_ERROR(files_->Rename(JoinPath(path_, kBeside), JoinPath(path_, kCheckpoint)));
+  LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(path_));
+  return RemoveJournalsBefore(*files_, path_, write);
 }
 
 absl::Status WorkerFolder::Retire() {

@@ -12,7 +12,8 @@ namespace longwave {
 WorkerCore::WorkerCore(WorkerCoreOptions options)
     : options_(std::move(options)),
       segments_(options_.layout->segments().size()),
-      tokens_before_(options_.plan.fragment_count()) {}
+      tokens_before_(options_.plan.fragment_count()),
+      pace_(options_.has_journal ? options_.checkpoint_every.value_or(0) : 0) {}
 
 const char* WorkerCore::Name(Stage stage) {
   constexpr const char* kNames[] = {"hearing",   "resuming", "following", "filling",
@@ -51,14 +52,18 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
 absl::Status WorkerCore::KeepLast() {
   if (stage_ == Stage::kSealing || !std::exchange(has_unkept_, false)) return absl::OkStatus();
   if (options_.checkpoint_every.value_or(0) == 0) return absl::OkStatus();
-  std::vector<SegmentPush> in_flight;
-  for (const Segment& segment : segments_) {
-    if (segment.state == SegmentStage::kPosted) in_flight.push_back(segment.push);
-  }
-  LONGWAVE_RETURN_IF_ERROR(Keep(in_flight, /*is_last=*/true));
+  LONGWAVE_RETURN_IF_ERROR(Keep(InFlight(), /*is_last=*/true));
   Notify(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
                       ", with ", awaited_, " pushes in flight"));
   return absl::OkStatus();
+}
+
+std::vector<SegmentPush> WorkerCore::InFlight() const {
+  std::vector<SegmentPush> pushes;
+  for (const Segment& segment : segments_) {
+    if (segment.state == SegmentStage::kPosted) pushes.push_back(segment.push);
+  }
+  return pushes;
 }
 
 absl::Status WorkerCore::Keep(std::span<const SegmentPush> pushes, bool is_last) {
@@ -78,7 +83,8 @@ absl::Status WorkerCore::Keep(std::span<const SegmentPush> pushes, bool is_last)
                                  .weight = push.weight,
                                  .payload = push.payload});
   }
-  LONGWAVE_ASSIGN_OR_RETURN(checkpoint.momentum, pipeline.ExportMomentum(unsettled));
+  LONGWAVE_ASSIGN_OR_RETURN(checkpoint.momentum,
+                            pipeline.ExportMomentum(unsettled, std::exchange(spare_, {})));
   std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
   effects_.push_back(KeepCheckpoint{std::move(checkpoint), is_last});
   return absl::OkStatus();
@@ -96,7 +102,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
     case Stage::kFollowing:
       return Follow(now);
     case Stage::kComputing:
-      return Compute();
+      return Compute(now);
     case Stage::kEncoding:
       return EncodeNext();
     case Stage::kBetweenRounds:
@@ -126,10 +132,15 @@ void WorkerCore::StepDone(uint64_t tokens, std::optional<double> loss) {
   has_unkept_ = true;
 }
 
-absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute(absl::Time now) {
   if (fragment_ == options_.plan.fragment_count()) return EndRound();
   const SyncPoint at = point();
-  if (step_ < (in_flight_ ? at.apply_step : at.signal_step)) return Wish::kTrain;
+  if (step_ < (in_flight_ ? at.apply_step : at.signal_step)) {
+    if (stops_ || !pace_.IsDue(round_, now)) return Wish::kTrain;
+    pace_.Begin(round_);
+    LONGWAVE_RETURN_IF_ERROR(Keep(InFlight(), /*is_last=*/false));
+    return Wish::kGoOn;
+  }
   if (in_flight_) {
     stage_ = Stage::kSyncing;
     return Wish::kGoOn;
@@ -153,12 +164,11 @@ bool WorkerCore::WritesCheckpoint() const {
 absl::Status WorkerCore::BeginEncoding(std::vector<uint32_t> segments) {
   LONGWAVE_RETURN_IF_ERROR(
       options_.pipeline->BeginFragment(round_, fragment_, LearningRate(round_, fragment_)));
-  holds_ = fills_ || WritesCheckpoint();
+  holds_ = !options_.has_journal && (fills_ || WritesCheckpoint());
+  has_unkept_ = true;
   // From here on a restart from the last checkpoint would send its residual twice.
-  if (!holds_ && options_.checkpoint_every.has_value()) {
+  if (!holds_ && !options_.has_journal && options_.checkpoint_every.has_value())
     effects_.push_back(RetireCheckpoint{});
-    has_unkept_ = true;
-  }
   to_encode_.assign(segments.begin(), segments.end());
   missing_ = late_ = unknown_ = 0;
   stage_ = Stage::kEncoding;
@@ -233,6 +243,14 @@ absl::Status WorkerCore::OnSettled(const Settled& settled) {
   segments_[segment].state = SegmentStage::kCurrent;
   const SegmentPush push = std::exchange(segments_[segment].push, {});
   --awaited_;
+  if (options_.has_journal) {
+    const bool drops = settled.fate == Fate::kUnknown && stage_ == Stage::kResuming;
+    effects_.push_back(SettledNote{.kind = drops                         ? JournalKind::kDropped
+                                           : settled.fate == Fate::kLate ? JournalKind::kReturned
+                                                                         : JournalKind::kAccepted,
+                                   .segment = segment,
+                                   .round = push.round});
+  }
   if (settled.fate == Fate::kAccepted) ++counts_.accepted;
   if (settled.fate == Fate::kLate) ++late_, ++counts_.late;
   if (settled.fate == Fate::kUnknown) ++unknown_, ++counts_.unknown;

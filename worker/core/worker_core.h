@@ -19,6 +19,8 @@
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/journal.h"
+#include "worker/core/checkpoint_pace.h"
 #include "worker/core/session_core.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
@@ -36,6 +38,10 @@ struct WorkerCoreOptions {
   bool can_catch_up = true;
   // Rounds between checkpoints; 0: no checkpoints. nullopt: the worker has no folder.
   std::optional<uint32_t> checkpoint_every;
+  // The driver records pushes in a journal before they leave (SegmentPush, SettledNote), so that
+  // checkpoints are written in the background. Otherwise the pushes of a checkpoint's round wait
+  // until it is written.
+  bool has_journal = false;
   // The inner schedule's learning rate at a step.
   std::function<double(uint64_t step)> learning_rate;
   // The replica's first weights, flat as the layout orders them, in host memory.
@@ -48,13 +54,21 @@ struct WorkerCoreOptions {
 
 // Work for the driver, in this order, each done before the next. A failure ends the worker.
 struct RetireCheckpoint {};  // the last checkpoint is stale from now on
-// Writes this worker's own state to its disk. A failed write makes the last checkpoint stale before
-// any post. is_last: no post follows, so that the last checkpoint may stay then.
+// Writes this worker's own state to its disk. Without a journal a failed write makes the last
+// checkpoint stale before any post. With one the driver copies the state, begins another journal
+// and writes while training goes on; it calls CheckpointCopied and CheckpointEnded. is_last: no
+// post follows, so that the last checkpoint may stay then; it is written before the next effect.
 struct KeepCheckpoint {
   // With the pushes that are in flight or are posted next. The driver adds run, worker, rank, the
   // other totals and the loop's blobs.
   Checkpoint checkpoint;
   bool is_last = false;
+};
+// With a journal: what became of a push, for the journal.
+struct SettledNote {
+  JournalKind kind = JournalKind::kAccepted;
+  uint32_t segment = 0;
+  uint32_t round = 0;
 };
 struct FetchWish {  // see WorkerLedger::Fetch
   uint32_t segment = 0;
@@ -66,8 +80,8 @@ struct TellFinal {
   bool writes_weights = false;
 };
 // A RoundReport lacks bytes, times and validation.
-using CoreEffect = std::variant<RetireCheckpoint, KeepCheckpoint, SegmentPush, FetchWish,
-                                FragmentApplied, RoundReport, TellFinal, CoreNotice>;
+using CoreEffect = std::variant<RetireCheckpoint, KeepCheckpoint, SegmentPush, SettledNote,
+                                FetchWish, FragmentApplied, RoundReport, TellFinal, CoreNotice>;
 
 // An answer to a SnapshotRequest.
 struct SnapshotAnswer {
@@ -153,6 +167,22 @@ class WorkerCore {
   void On(Settled settled) { settled_.push_back(std::move(settled)); }
   absl::Status On(const FetchEvent& event);
   void On(const SnapshotRequest& request) { AddRequest(request, requests_); }
+
+  // A background checkpoint's copy was taken, within `took`; its write has ended. momentum: the
+  // checkpoint's memory, which the next copy uses again.
+  void CheckpointCopied(absl::Duration took, absl::Time now) { pace_.Copied(took, now); }
+  void CheckpointEnded(bool ok, absl::Time now, std::vector<float> momentum = {}) {
+    pace_.Ended(ok, now);
+    if (!momentum.empty()) spare_ = std::move(momentum);
+  }
+
+  // The copy was not taken, for lack of memory that was touched before: it is due again.
+  void CheckpointAgain(std::vector<float> momentum) {
+    pace_.Again();
+    spare_ = std::move(momentum);
+  }
+  // No copy is due before CheckpointAgain.
+  void HoldCheckpoints() { pace_.Begin(0); }
 
   // The process has to end. Advance continues to the next inner step or wait, adds a last
   // checkpoint to its effects where needed, and returns kEnd. No inner step may be half taken.
@@ -253,10 +283,11 @@ class WorkerCore {
   absl::Status KeepLast();
   // Adds a KeepCheckpoint.
   absl::Status Keep(std::span<const SegmentPush> pushes, bool is_last);
+  std::vector<SegmentPush> InFlight() const;
 
   // Rounds (worker_core.cc).
   void GoTo(uint32_t round);
-  absl::StatusOr<Wish> Compute();
+  absl::StatusOr<Wish> Compute(absl::Time now);
   absl::Status BeginEncoding(std::vector<uint32_t> segments);
   absl::StatusOr<Wish> EncodeNext();
   absl::StatusOr<Wish> EndEncoding();
@@ -323,6 +354,9 @@ class WorkerCore {
   uint32_t missing_ = 0;         // segments whose update is compacted
   uint32_t late_ = 0;            // of one batch of posts
   uint32_t unknown_ = 0;         // likewise: their fate is unknown
+
+  CheckpointPace pace_;
+  std::vector<float> spare_;  // memory for the next copy
 
   bool stops_ = false;
   bool has_unkept_ = false;  // own state has changed since the last checkpoint

@@ -1,12 +1,17 @@
 #include "worker/member/checkpoint_keeper.h"
 
+#include <chrono>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/checkpoint/checkpoint_parts.h"
+#include "worker/checkpoint/recovery.h"
 #include "worker/member/member.h"
 
 namespace longwave {
@@ -35,24 +40,118 @@ double BytesOf(const Checkpoint& checkpoint) {
 CheckpointKeeper::CheckpointKeeper(const MemberParts& parts)
     : owner_(parts),
       place_(parts.folder == nullptr ? parts.shared_folder
-                                     : SharedFolder{parts.folder->files(), parts.folder->path()}) {}
+                                     : SharedFolder{parts.folder->files(), parts.folder->path()}),
+      has_journal_(parts.folder != nullptr && parts.node == nullptr &&
+                   parts.config->cluster.checkpoint_rounds > 0) {
+  if (!has_journal_) return;
+  writer_ = std::make_unique<CheckpointWriter>(CheckpointWriterOptions{
+      .folder = parts.folder,
+      .exchange = parts.exchange,
+      .header = {.run = parts.run, .layout_hash = parts.layout->hash(), .worker = parts.worker},
+      .share = parts.config->cluster.checkpoint_share,
+      .warn = [this](const std::string& text) { Warn(text); }});
+  PrepareMemory(parts.layout->coefficient_count(), {});
+}
+
+absl::Status CheckpointKeeper::Post(SegmentPush push, JournalRecord record) {
+  if (writer_ == nullptr) return owner_.exchange->Post(std::move(push));
+  writer_->Post(std::move(push), std::move(record));
+  return absl::OkStatus();
+}
+
+void CheckpointKeeper::Note(JournalRecord record) {
+  if (writer_ != nullptr) writer_->Note(std::move(record));
+}
+
+absl::StatusOr<std::optional<CheckpointKeeper::Ended>> CheckpointKeeper::Attend() {
+  if (writer_ == nullptr) return std::nullopt;
+  LONGWAVE_RETURN_IF_ERROR(writer_->Attend(MonotonicNow()));
+  if (ended_.has_value()) return std::exchange(ended_, std::nullopt);
+  if (preparing_.valid() &&
+      preparing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    Memory memory = preparing_.get();
+    if (!memory.copies.empty()) copies_ = std::move(memory.copies);
+    if (memory.momentum.empty()) memory.momentum = std::exchange(memory_.momentum, {});
+    return Ended{.is_again = true, .momentum = std::move(memory.momentum)};
+  }
+  std::optional<CheckpointWriter::Ended> ended = writer_->TakeEnded();
+  if (!ended.has_value()) return std::nullopt;
+  ++(ended->status.ok() ? written_ : failed_);
+  Say(ended->status, ended->checkpoint.round, "; the one before stays, with the journal");
+  return Ended{.ok = ended->status.ok(), .momentum = std::move(ended->checkpoint.momentum)};
+}
+
+absl::Status CheckpointKeeper::KeepInBackground(Checkpoint checkpoint, const WorkerState& state,
+                                                TrainingLoop& loop) {
+  const absl::Status completed = Complete(state, loop, &checkpoint);
+  if (!completed.ok()) {
+    ++failed_;
+    Say(completed, checkpoint.round, "; the one before stays, with the journal");
+    ended_ = Ended{.ok = false, .momentum = std::move(checkpoint.momentum)};
+    return absl::OkStatus();
+  }
+  if (!HasRoomFor(checkpoint.blobs)) {
+    PrepareMemory(/*momentum=*/0, checkpoint.blobs);
+    memory_.momentum = std::move(checkpoint.momentum);
+    return absl::OkStatus();
+  }
+  CopyBlobs(checkpoint.blobs);
+  checkpoint.write = owner_.folder->NextWrite();
+  writer_->Write(std::move(checkpoint));
+  return absl::OkStatus();
+}
+
+bool CheckpointKeeper::HasRoomFor(std::span<const NamedBlob> blobs) const {
+  if (copies_.size() < blobs.size()) return false;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    if (copies_[i].bytes < blobs[i].bytes.size()) return false;
+  }
+  return true;
+}
+
+void CheckpointKeeper::PrepareMemory(uint64_t momentum, std::span<const NamedBlob> blobs) {
+  std::vector<size_t> sizes;
+  for (const NamedBlob& blob : blobs) sizes.push_back(blob.bytes.size());
+  preparing_ = std::async(std::launch::async, [momentum, sizes = std::move(sizes)] {
+    Memory memory{.momentum = std::vector<float>(momentum), .copies = {}};
+    for (const size_t bytes : sizes)
+      memory.copies.push_back({std::make_shared<std::byte[]>(bytes), bytes});
+    return memory;
+  });
+}
+
+void CheckpointKeeper::CopyBlobs(std::vector<NamedBlob>& blobs) {
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    const std::span<const std::byte> from = blobs[i].bytes.bytes();
+    const Copy& copy = copies_[i];
+    if (!from.empty()) std::memcpy(copy.memory.get(), from.data(), from.size());
+    blobs[i].bytes = Buffer(std::span(copy.memory.get(), from.size()), copy.memory);
+  }
+}
+
+void CheckpointKeeper::Say(const absl::Status& written, uint32_t round, const char* consequence) {
+  if (written.ok()) {
+    if (std::exchange(failing_, false)) Log(LogLevel::kInfo, "checkpoints are written again");
+  } else if (!std::exchange(failing_, true)) {
+    Warn(absl::StrCat("no checkpoint of round ", round, ": ", written.message(), consequence));
+  }
+}
 
 absl::Status CheckpointKeeper::Keep(KeepCheckpoint keep, const WorkerState& state,
                                     TrainingLoop& loop) {
+  if (writer_ != nullptr) {
+    if (!keep.is_last) return KeepInBackground(std::move(keep.checkpoint), state, loop);
+    writer_.reset();  // the folder is this thread's again
+    keep.checkpoint.write = owner_.folder->NextWrite();
+  }
   const absl::Status written = Write(Complete(state, loop, &keep.checkpoint), keep.checkpoint);
   // A node that lacks a rank posts nothing more, so the checkpoint before is as good as it was.
   if (owner_.node != nullptr) LONGWAVE_RETURN_IF_ERROR(owner_.node->failure());
   ++(written.ok() ? written_ : failed_);
-  if (written.ok()) {
-    if (std::exchange(failing_, false)) Log(LogLevel::kInfo, "checkpoints are written again");
-    return written;
-  }
-  if (!keep.is_last) LONGWAVE_RETURN_IF_ERROR(Retire());
-  if (!std::exchange(failing_, true)) {
-    Warn(absl::StrCat("no checkpoint of round ", keep.checkpoint.round, ": ", written.message(),
-                      keep.is_last ? "; the one before stays as it is"
-                                   : "; a crash from here on would cost this worker its residual"));
-  }
+  if (!written.ok() && !keep.is_last) LONGWAVE_RETURN_IF_ERROR(Retire());
+  Say(written, keep.checkpoint.round,
+      keep.is_last ? "; the one before stays as it is"
+                   : "; a crash from here on would cost this worker its residual");
   return absl::OkStatus();
 }
 
@@ -108,9 +207,9 @@ absl::StatusOr<std::optional<FoundCheckpoint>> CheckpointKeeper::Last() {
     LONGWAVE_RETURN_IF_ERROR(agree(absl::OkStatus()));
     return std::nullopt;
   }
-  absl::StatusOr<std::optional<FoundCheckpoint>> found =
-      ReadPartOfLast(*place_.files, place_.path, owner_.run, owner_.name, owner_.worker,
-                     *owner_.layout, owner_.node == nullptr ? NodeRank{} : owner_.node->rank());
+  absl::StatusOr<std::optional<FoundCheckpoint>> found = Recover(
+      *place_.files, place_.path, owner_.run, owner_.name, owner_.worker, *owner_.layout,
+      owner_.node == nullptr ? NodeRank{} : owner_.node->rank(), owner_.pipeline->options());
   // The part of one rank alone may be missing, of a checkpoint that is stale: then there is none.
   const bool is_absent = found.ok() && !found->has_value();
   const absl::Status agreed = agree(is_absent ? NotFound("no checkpoint") : found.status());

@@ -50,6 +50,7 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
       .initial_weights = parts_.initial_weights,
       .clear_gradient = nullptr};
   if (keeper_.keeps()) options.checkpoint_every = config.cluster.checkpoint_rounds;
+  options.has_journal = keeper_.has_journal();
   if (config.sync.signal == SignalKind::kGradient) {
     options.clear_gradient = [this] {
       // A rank of a node may have memory for its own elements alone.
@@ -103,6 +104,7 @@ absl::StatusOr<bool> TrainingMember::BeginAlone() {
       checkpoint = std::move(found->checkpoint);
     }
   }
+  if (keeper_.has_journal()) core_.HoldCheckpoints();
   LONGWAVE_RETURN_IF_ERROR(core_.Begin(is_new, std::move(checkpoint)));
   return GoOn();
 }
@@ -224,7 +226,19 @@ void TrainingMember::Hear() {
   core_.HearOpenRound(parts_.exchange->NewestOpenRound());
 }
 
+absl::Status TrainingMember::AttendDisk() {
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<CheckpointKeeper::Ended> ended, keeper_.Attend());
+  if (ended.has_value() && ended->is_again) {
+    core_.CheckpointAgain(std::move(ended->momentum));
+  } else if (ended.has_value()) {
+    core_.CheckpointEnded(ended->ok, Now(), std::move(ended->momentum));
+  }
+  if (keeper_.has_journal()) metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
+  return absl::OkStatus();
+}
+
 absl::Status TrainingMember::Attend() {
+  LONGWAVE_RETURN_IF_ERROR(AttendDisk());
   if (const auto endpoints = parts_.control->TakeNewEndpoints()) {
     LONGWAVE_RETURN_IF_ERROR(parts_.exchange->SetEndpoints(*endpoints));
   }
@@ -237,14 +251,18 @@ absl::Status TrainingMember::Attend() {
   return parts_.exchange->PostSnapshot(answer->segment, answer->round, std::move(answer->payload));
 }
 
+// The cores of a node's ranks have the same time.
+absl::Time TrainingMember::Now() const {
+  return parts_.node == nullptr ? MonotonicNow() : parts_.node->now();
+}
+
 absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   Hear();
   const Stage before = core_.stage();
   const absl::Time began = MonotonicNow();
-  // The cores of a node's ranks have the same time.
-  const absl::Time now = parts_.node == nullptr ? began : parts_.node->now();
-  LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(now));
-  const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
+  LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(Now()));
+  advanced_ = MonotonicNow() - began;
+  const double took = absl::ToDoubleSeconds(advanced_);
   if (before == Stage::kEncoding && !core_.fills()) metrics_.seconds(Phase::kEncode)->Add(took);
   // The report of a round has the hashes of its segments.
   const bool reports = before == Stage::kComputing && core_.stage() == Stage::kBetweenRounds;
@@ -270,7 +288,9 @@ absl::StatusOr<bool> TrainingMember::Wait() {
   const absl::Duration patience =
       std::clamp(core_.wakes_at() - MonotonicNow(), absl::ZeroDuration(), kPatience);
   if (core_.takes_settled()) {
-    const PhaseTimer timer(metrics_.seconds(Phase::kWait));
+    LONGWAVE_RETURN_IF_ERROR(AttendDisk());
+    const PhaseTimer timer(
+        metrics_.seconds(keeper_.has_waiting() ? Phase::kJournal : Phase::kWait));
     LONGWAVE_ASSIGN_OR_RETURN(std::optional<Settled> settled, parts_.exchange->Next(patience));
     if (!settled.has_value()) return false;
     if (core_.stage() == Stage::kSyncing) metrics_.OnSettled(*settled);
@@ -281,85 +301,6 @@ absl::StatusOr<bool> TrainingMember::Wait() {
                             parts_.exchange->NextFetched(patience));
   if (event.has_value()) LONGWAVE_RETURN_IF_ERROR(core_.On(*event));
   return false;
-}
-
-absl::Status TrainingMember::CarryOut() {
-  for (CoreEffect& effect : core_.TakeEffects()) {
-    LONGWAVE_RETURN_IF_ERROR(std::visit([this](auto& each) { return Do(each); }, effect));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
-
-absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
-  const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
-  absl::Status kept = keeper_.Keep(std::move(keep), state_, loop_);
-  metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
-  PassCrashPoint("checkpointed");
-  return kept;
-}
-
-absl::Status TrainingMember::Do(SegmentPush& push) {
-  const bool is_here = owned().Contains(push.segment);
-  if (is_here && !push.sent_before && !core_.fills())
-    metrics_.OnPush(push, parts_.pipeline->report(push.segment));
-  const PhaseTimer timer(metrics_.seconds(Phase::kSend));
-  LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Post(std::move(push)));
-  if (is_here) PassCrashPoint("posted");
-  return absl::OkStatus();
-}
-
-absl::Status TrainingMember::Do(FetchWish& wish) {
-  return parts_.exchange->Fetch(wish.segment, wish.from_round, wish.until_round);
-}
-
-absl::Status TrainingMember::Do(FragmentApplied&) {
-  has_moved_ = true;
-  state_.bytes = bytes_before_ + parts_.exchange->counts();
-  const absl::Time began = MonotonicNow();
-  const absl::Status applied = loop_.FragmentApplied();
-  state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - began);
-  LONGWAVE_RETURN_IF_ERROR(applied);
-  PassCrashPoint("applied");
-  return absl::OkStatus();
-}
-
-absl::Status TrainingMember::Do(RoundReport& report) {
-  if (parts_.node != nullptr) {
-    LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes,
-                              parts_.node->Hashes(std::move(report.segment_hashes)));
-  }
-  // A validation loss that is not finite is reported before this worker ends because of it.
-  absl::Status ended = loop_.EndRound(&report);
-  if (!ended.ok() && !report.validation_loss.has_value()) return ended;
-  if (report.round < rounds()) metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
-  metrics_.ShowRenewals(parts_.exchange->renewals());
-  report.bytes = state_.bytes;
-  report.seconds_computing = state_.seconds_computing;
-  report.seconds_syncing = state_.seconds_syncing;
-  // The run may end as soon as the coordinator has the report, so the state goes first.
-  ReportState();
-  if (const auto line = progress_.RoundDone(report, MonotonicNow())) {
-    Log(LogLevel::kInfo, *line);
-    Log(LogLevel::kInfo, metrics_.TakeSeconds(state_.seconds_computing));
-  }
-  parts_.control->Report(std::move(report));
-  return ended;
-}
-
-absl::Status TrainingMember::Do(TellFinal& final) {
-  state_.step = core_.step();
-  LONGWAVE_ASSIGN_OR_RETURN(final_, loop_.Conclude(final.writes_weights));
-  SetPhase(WorkerPhase::kDone);
-  parts_.control->Finish(final_);
-  return absl::OkStatus();
-}
-
-absl::Status TrainingMember::Do(CoreNotice& notice) {
-  if (notice.is_warning) Warn(notice.text);
-  if (!notice.is_warning) Log(LogLevel::kInfo, notice.text);
-  return absl::OkStatus();
 }
 
 void TrainingMember::Warn(const std::string& text) {

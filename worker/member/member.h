@@ -112,12 +112,15 @@ class TrainingMember {
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();
   absl::Status Attend();
+  absl::Status AttendDisk();
+  absl::Time Now() const;
   // Waits for incoming frames or directives. True: the run is over.
   absl::StatusOr<bool> Wait();
   absl::Status CarryOut();
   absl::Status Do(RetireCheckpoint& retire);
   absl::Status Do(KeepCheckpoint& keep);
   absl::Status Do(SegmentPush& push);
+  absl::Status Do(SettledNote& note);
   absl::Status Do(FetchWish& wish);
   absl::Status Do(FragmentApplied& applied);
   absl::Status Do(RoundReport& report);
@@ -146,6 +149,7 @@ class TrainingMember {
   uint64_t skipped_steps_ = 0;
   double blocked_ = 0;  // seconds that this fragment's sync blocked the loop
   absl::Time computing_since_;
+  absl::Duration advanced_;  // that the core took for its last Advance
 };
 
 }  // namespace longwave

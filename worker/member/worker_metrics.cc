@@ -25,7 +25,8 @@ struct SyncPhase {
 // The phases of which a sync consists.
 constexpr SyncPhase kSyncPhases[] = {
     {Phase::kEncode, "encoding"}, {Phase::kCheckpoint, "checkpoint"}, {Phase::kSend, "sending"},
-    {Phase::kWait, "waiting"},    {Phase::kDecode, "decoding"},       {Phase::kOther, "other"}};
+    {Phase::kJournal, "journal"}, {Phase::kWait, "waiting"},          {Phase::kDecode, "decoding"},
+    {Phase::kOther, "other"}};
 
 // Σ v² over the payload's values; nothing if the payload does not fit the segment.
 std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const Buffer& payload) {
@@ -55,8 +56,8 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunCo
       ranks_(ranks),
       segments_(layout->segments().size()),
       began_(MonotonicNow()) {
-  for (const char* phase : {"data", "forward_backward", "optimizer", "encode", "send", "wait",
-                            "decode", "validate", "checkpoint", "catch_up", "other"}) {
+  for (const char* phase : {"data", "forward_backward", "optimizer", "encode", "send", "journal",
+                            "wait", "decode", "validate", "checkpoint", "catch_up", "other"}) {
     seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
   }
   metrics_.gauge("longwave_worker_parameters").Set(layout->parameter_count());

@@ -38,8 +38,9 @@ class WorkerMetrics {
     kForwardBackward,
     kOptimizer,
     kEncode,
-    kSend,  // passing contributions to the exchange
-    kWait,  // for merged updates
+    kSend,     // passing contributions to the exchange
+    kJournal,  // waiting until pushes are on the disk
+    kWait,     // for merged updates
     kDecode,
     kValidate,
     kCheckpoint,

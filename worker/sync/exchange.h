@@ -41,7 +41,7 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
 // implementation paces the sending and repeats lost frames. Bounded: each segment has one open
 // contribution at a time, which is settled once. Fetches of missed rounds use the same connections.
 // A connection without an answer for long is replaced (Connections::TakeLost), and logged once
-// until an answer comes. One caller at a time.
+// until an answer comes. One caller at a time, but for Post, which any thread calls.
 class Exchange {
  public:
   // The exchange over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.

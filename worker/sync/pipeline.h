@@ -92,6 +92,8 @@ class SyncPipeline {
   SyncPipeline(const SyncPipeline&) = delete;
   SyncPipeline& operator=(const SyncPipeline&) = delete;
 
+  const SyncOptions& options() const { return options_; }
+
   // A fragment's segments are fragment, fragment + fragment_count(), and so on.
   uint32_t fragment_count() const { return static_cast<uint32_t>(elements_.size()); }
 
@@ -158,8 +160,10 @@ class SyncPipeline {
 
   // The residual momentum in the transform's domain, the owned segments' coefficients, in host
   // memory. Zeros where the next Encode drops the residual (β = 0), except in `unsettled` segments,
-  // whose last encoding may be returned. FailedPrecondition: a fragment is half encoded.
-  absl::StatusOr<std::vector<float>> ExportMomentum(std::span<const uint32_t> unsettled = {});
+  // whose last encoding may be returned. memory: an earlier export, which this one overwrites.
+  // FailedPrecondition: a fragment is half encoded.
+  absl::StatusOr<std::vector<float>> ExportMomentum(std::span<const uint32_t> unsettled = {},
+                                                    std::vector<float> memory = {});
   // Loads an earlier process's export. `unsettled`: segments whose last contribution by that
   // process has an unknown fate; with β = 0 the next Encode of all others takes the loaded values
   // along. accounted: that process's, by segment, before it encoded those of `round`.

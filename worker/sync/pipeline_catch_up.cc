@@ -104,18 +104,23 @@ absl::Status SyncPipeline::LoadSegment(uint32_t segment, uint32_t round,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(
-    std::span<const uint32_t> unsettled) {
+absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(std::span<const uint32_t> unsettled,
+                                                                std::vector<float> momentum) {
   for (uint32_t s = 0; s < segments_.size(); ++s) {
     if (!segments_[s].begun) continue;
     return FailedPrecondition("momentum: got an export while segment ", s, " of round ", round_,
                               " is encoded, wanted that it is taken before");
   }
   const uint64_t first = CoefficientBegin();
-  std::vector<float> momentum(CoefficientEnd() - first);
-  LONGWAVE_RETURN_IF_ERROR(
-      ops_->copy(exec_, momentum.data(), momentum_.get() + first, momentum.size() * sizeof(float)));
-  LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+  const uint64_t count = CoefficientEnd() - first;
+  if (ops_->on_device) {
+    momentum.resize(count);
+    LONGWAVE_RETURN_IF_ERROR(
+        ops_->copy(exec_, momentum.data(), momentum_.get() + first, count * sizeof(float)));
+    LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+  } else {
+    momentum.assign(momentum_.get() + first, momentum_.get() + first + count);
+  }
   // Segments whose residual matters to the next encoding, or to a return of the last one.
   std::vector<bool> keeps(segments_.size(), options_.beta != 0);
   for (const uint32_t s : unsettled) keeps[s] = true;

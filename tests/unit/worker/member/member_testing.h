@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +38,11 @@ class RecordingHost final : public ControlPlane {
     states.push_back(state);
     if (on_state) on_state(state);
   }
-  void Warn(const std::string& text) override { warnings_told.push_back(text); }
+  // The journal's thread warns, too.
+  void Warn(const std::string& text) override {
+    const std::lock_guard lock(mutex_);
+    warnings_told.push_back(text);
+  }
   void Report(RoundReport report) override {
     // A report of a sealing round has no loss.
     if (!report.train_loss) sealing_round_ = 0;
@@ -80,10 +85,14 @@ class RecordingHost final : public ControlPlane {
   std::vector<RoundReport> reports;
   std::vector<FinalReport> finals;
   std::vector<uint32_t> ready_rounds;  // without repetitions
+
+ private:
+  std::mutex mutex_;
 };
 
 // Shards that keep everything: the log of each segment, perhaps a snapshot, and the fates of
-// pushes. The test sets all of it.
+// pushes. The test sets all of it. The worker and its journal's thread take turns; functions of the
+// test are called within a turn.
 class FakeShards final : public Exchange {
  public:
   explicit FakeShards(uint32_t segments) : logs(segments) {}
@@ -98,12 +107,14 @@ class FakeShards final : public Exchange {
   }
 
   absl::Status Post(SegmentPush push) override {
+    const std::lock_guard lock(mutex_);
     posts.push_back(push);
     pending.push_back(std::move(push));
     if (on_post) on_post();
     return absl::OkStatus();
   }
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration) override {
+    const std::lock_guard lock(mutex_);
     if (on_wait) on_wait();
     for (auto push = pending.begin(); push != pending.end(); ++push) {
       std::optional<Settled> settled = Settle(*push);
@@ -167,7 +178,10 @@ class FakeShards final : public Exchange {
     endpoints = shard_endpoints;
     return absl::OkStatus();
   }
-  ByteCounts counts() const override { return {.pushed = 10 * posts.size()}; }
+  ByteCounts counts() const override {
+    const std::lock_guard lock(mutex_);
+    return {.pushed = 10 * posts.size()};
+  }
 
   struct FetchCall {
     uint32_t segment = 0;
@@ -202,6 +216,7 @@ class FakeShards final : public Exchange {
     return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
   }
 
+  mutable std::mutex mutex_;
   std::deque<FetchEvent> events_;
 };
 

@@ -11,15 +11,17 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "tests/support/locked_file_system.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/support/test_folder.h"
 #include "tests/unit/worker/member/member_testing.h"
 #include "tests/unit/worker/trainer/trainer_testing.h"
+#include "worker/checkpoint/push_journal.h"
 #include "worker/member/sync_options.h"
 
 namespace longwave {
@@ -60,13 +62,14 @@ class TrainerReturnTest : public testing::Test {
     config_.sync.beta = 0.5;
     config_.sync.up = {.selection = Selection::kTopK, .codec = ValueCodec::kInt4, .k = 5};
     config_.cluster.checkpoint_rounds = 1;
+    config_.cluster.checkpoint_share = 1;
   }
 
   // A life from its beginning to its end. With `keeps`, on the disk of the lives before.
   void Live(Life& life, bool keeps = false) {
     std::unique_ptr<WorkerFolder> folder;
     if (keeps) {
-      auto opened = WorkerFolder::Open(&disk_, "state");
+      auto opened = WorkerFolder::Open(&files_, "state");
       ASSERT_TRUE(opened.ok()) << opened.status();
       folder = *std::move(opened);
     }
@@ -74,7 +77,6 @@ class TrainerReturnTest : public testing::Test {
         SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_, &Cpu(), {},
                              {life.replica.theta(), life.replica.gradient()});
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
-    pipeline_ = pipeline->get();
     AdamW optimizer = *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {},
                                      {{0, life.replica.parameter_count()}});
     Trainer trainer(
@@ -126,7 +128,7 @@ class TrainerReturnTest : public testing::Test {
   const Corpus corpus_ = TrainerCorpus();
   FakeShards shards_ = FakeShards(static_cast<uint32_t>(layout_.segments().size()));
   SimFileSystem disk_ = SimFileSystem(1);
-  SyncPipeline* pipeline_ = nullptr;  // of the life that is lived
+  LockedFileSystem files_ = LockedFileSystem(&disk_);
 };
 
 TEST_F(TrainerReturnTest, WhoIsThereFromTheBeginningFetchesNothing) {
@@ -146,24 +148,21 @@ TEST_F(TrainerReturnTest, KeepingCheckpointsChangesNoBit) {
   EXPECT_EQ(with.momentum, without.momentum);
 }
 
-// Every second round writes a checkpoint. In the others the residual at each post lacks the
-// segments encoded so far, not those of the whole round.
-TEST_F(TrainerReturnTest, PushesWaitForACheckpointAloneWhereOneIsWritten) {
-  config_.cluster.checkpoint_rounds = 2;
-  std::map<uint32_t, std::set<std::vector<float>>> residuals;  // at the posts of each round
+TEST_F(TrainerReturnTest, APushLeavesOnceItsRecordWouldOutliveAPowerCut) {
   shards_.on_post = [&] {
-    const uint32_t round = shards_.posts.back().round;
-    residuals[round].insert(*pipeline_->ExportMomentum());
-    const auto names = disk_.List("state");
-    ASSERT_TRUE(names.ok()) << names.status();
-    EXPECT_EQ(std::ranges::count(*names, "checkpoint"), round % 2 == 0 ? 1 : 0) << round;
+    const auto disk = files_.Alone([&] { return disk_.Copy(1); });
+    disk->Restart(SimFileSystem::Stop::kPower);
+    const auto records = ReadJournals(*disk, "state", 0, nullptr);
+    ASSERT_TRUE(records.ok()) << records.status();
+    const SegmentPush& push = shards_.posts.back();
+    EXPECT_TRUE(std::ranges::any_of(*records, [&](const JournalRecord& record) {
+      return record.kind == JournalKind::kPush && record.round == push.round &&
+             record.segment == push.segment && record.payload == push.payload;
+    })) << push.round;
   };
   Life life;
   LiveToTheEnd(life, true);
-  ASSERT_EQ(residuals.size(), 5u);
-  for (const auto& [round, seen] : residuals) {
-    EXPECT_EQ(seen.size(), round % 2 == 0 ? 1 : layout_.segments().size()) << round;
-  }
+  EXPECT_EQ(shards_.posts.size(), 5 * layout_.segments().size());
 }
 
 TEST_F(TrainerReturnTest, ALateJoinerBeginsWithTheFirstStepOfItsRound) {
@@ -321,12 +320,16 @@ class TrainerCrashTest : public TrainerReturnTest {
   }
 
   // Ends the life in the sync of `round`, after its pushes are sent and perhaps merged, and before
-  // the worker learns so. told: the worker is told to end instead of killed.
-  void CrashIn(uint32_t round, bool merged, bool told = false) {
+  // the worker learns so. told: the worker is told to end. Otherwise it is killed, in the first
+  // round from `round` on in which it has a checkpoint; returns the round.
+  uint32_t CrashIn(uint32_t round, bool merged, bool told) {
     Life life;
-    shards_.on_settle = [&, round](const SegmentPush& push) -> std::optional<Settled> {
+    std::optional<uint32_t> crash;
+    if (told) crash = round;
+    shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
       auto& log = shards_.logs[push.segment];
-      if (push.round == round) {
+      if (!crash.has_value() && push.round >= round && HasCheckpoint()) crash = push.round;
+      if (push.round == crash) {
         life.host.stop = true;
         life.host.is_over = !told;  // at once, as a process that is killed
         return std::nullopt;
@@ -334,18 +337,36 @@ class TrainerCrashTest : public TrainerReturnTest {
       log.push_back(push.payload);
       return Settled{.round = push.round, .segment = push.segment, .merged = push.payload};
     };
+    // Time for threads that write meanwhile.
+    if (!told)
+      life.host.on_state = [](const WorkerState&) { absl::SleepFor(absl::Milliseconds(1)); };
     LiveUntilStopped(life);
     shards_.on_settle = nullptr;
     for (const SegmentPush& push : shards_.pending) {
       // Copies the bytes as sent, since the dead process's memory is lost.
       const auto bytes = push.payload.bytes();
-      if (merged) {
-        shards_.logs[push.segment].push_back(
-            Buffer(std::vector<std::byte>(bytes.begin(), bytes.end())));
-      }
+      sent_[push.segment] = Buffer(std::vector<std::byte>(bytes.begin(), bytes.end()));
+      if (merged) shards_.logs[push.segment].push_back(sent_[push.segment]);
     }
     shards_.pending.clear();
+    shards_.posts.clear();
     disk_.Restart(SimFileSystem::Stop::kPower);
+    return crash.value_or(0);
+  }
+  bool HasCheckpoint() {
+    const auto names = files_.List("state");
+    return names.ok() && std::ranges::count(*names, "checkpoint") == 1;
+  }
+  // The lives since have pushed nothing to the round of the crash but what was sent then.
+  void ExpectSentAgain(uint32_t round) const {
+    size_t count = 0;
+    for (const SegmentPush& push : shards_.posts) {
+      EXPECT_GE(push.round, round);
+      if (push.round != round) continue;
+      ++count;
+      EXPECT_EQ(push.payload, sent_.at(push.segment)) << push.segment;
+    }
+    EXPECT_GE(count, layout_.segments().size());
   }
   std::vector<uint64_t> Undisturbed() {
     Life life;
@@ -353,25 +374,29 @@ class TrainerCrashTest : public TrainerReturnTest {
     KeepRounds(0);
     return life.hashes;
   }
+
+  std::map<uint32_t, Buffer> sent_;  // by segment, in the round of the last crash
 };
 
-TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
-  const std::vector<uint64_t> wanted = Undisturbed();
+TEST_F(TrainerCrashTest, AfterACrashTheSamePushesAreSentAgainAndTheRunGoesOnBehindThem) {
+  config_.run.steps = 402;
   for (const bool merged : {true, false}) {
-    CrashIn(2, merged);
+    const uint32_t round = CrashIn(2, merged, /*told=*/false);
+    ASSERT_GE(round, 2u);
     Life back;
     LiveToTheEnd(back, true);
-    EXPECT_EQ(back.hashes, wanted) << merged;
-    EXPECT_THAT(back.rounds(), ElementsAre(3, 4, 5));
-    EXPECT_EQ(back.replica.batches, BatchesOf(12));
-    EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
+    ExpectSentAgain(round);
+    ASSERT_FALSE(back.rounds().empty());
+    EXPECT_EQ(back.rounds().front(), round + 1);
+    EXPECT_EQ(back.replica.batches, BatchesOf((round + 1) * 4));
+    EXPECT_EQ(back.host.reports.back().tokens, 402u * 12);
     disk_ = SimFileSystem(1);
     KeepRounds(0);
   }
 }
 
 TEST_F(TrainerCrashTest, CountsWhatBecameOfEveryContribution) {
-  CrashIn(2, true);
+  CrashIn(2, /*merged=*/true, /*told=*/true);
   Life back;
   shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
     auto& log = shards_.logs[push.segment];
@@ -409,37 +434,35 @@ TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) 
   EXPECT_EQ(life.host.finals.size(), 2u);
 }
 
-TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {
-  const std::vector<uint64_t> wanted = Undisturbed();
-  CrashIn(2, false);
+TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextPushChangesNothingThatWasSent) {
+  CrashIn(2, /*merged=*/false, /*told=*/true);
   Life second;
   second.host.on_state = [&](const WorkerState& state) {
     second.host.stop |= state.step == 13;
     second.host.is_over = second.host.stop;
   };
   LiveUntilStopped(second);
+  disk_.Restart(SimFileSystem::Stop::kPower);
   Life third;
   LiveToTheEnd(third, true);
-  EXPECT_EQ(third.hashes, wanted);
+  ExpectSentAgain(2);
+  EXPECT_THAT(third.rounds(), ElementsAre(3, 4, 5));
+  EXPECT_EQ(third.host.reports.back().tokens, 18u * 12);
 }
 
 TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
-  config_.cluster.checkpoint_rounds = 2;
-  CrashIn(3, true);
+  CrashIn(3, /*merged=*/true, /*told=*/true);
+  ASSERT_TRUE((*WorkerFolder::Open(&disk_, "state"))->Retire().ok());
   Life back;
   LiveToTheEnd(back, true);
   EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
-  // Pushes of round 2 were not repeated.
-  for (size_t i = shards_.posts.size() - layout_.segments().size(); i-- > 0;) {
-    EXPECT_LE(shards_.posts[i].round, 3u);
-  }
-  // Round 3's own steps are forgotten.
-  EXPECT_EQ(back.host.reports.back().tokens, (3u * 4 + 2) * 12);
+  // Pushes of round 3 were not repeated.
+  for (const SegmentPush& push : shards_.posts) EXPECT_EQ(push.round, 4u);
+  EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
 }
 
 TEST_F(TrainerCrashTest, WhoIsToldToEndKeepsWhatIsInFlight) {
   const std::vector<uint64_t> wanted = Undisturbed();
-  config_.cluster.checkpoint_rounds = 2;  // the last one was stale
   for (const bool merged : {true, false}) {
     CrashIn(3, merged, /*told=*/true);
     Life back;
@@ -513,21 +536,24 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndWithoutCheckpointsKeepsNone) {
 }
 
 TEST_F(TrainerCrashTest, ADiskThatTakesNoLastCheckpointLeavesTheOneBefore) {
-  Life life;
-  life.host.on_state = [&](const WorkerState& state) {
-    if (state.step != 10) return;
-    life.host.stop = true;
-    disk_.faults.capacity_bytes = 1000;
-  };
-  LiveUntilStopped(life);
-  disk_.faults.capacity_bytes.reset();
-  const std::optional<Checkpoint> last = Last();
-  ASSERT_TRUE(last.has_value());
-  EXPECT_EQ(last->round, 1u);
+  for (const bool is_full : {false, true}) {
+    Life life;
+    life.host.on_state = [&](const WorkerState& state) {
+      if (state.step != 6) return;
+      life.host.stop = true;
+      if (is_full) files_.Alone([&] { return disk_.faults.capacity_bytes = 1000; });
+    };
+    LiveUntilStopped(life);
+    EXPECT_EQ(life.host.warnings_told.size(), is_full ? 1u : 0u);
+    disk_.faults.capacity_bytes.reset();
+    const std::optional<Checkpoint> last = Last();
+    ASSERT_TRUE(last.has_value());
+    EXPECT_EQ(last->round, 1u);
+  }
 }
 
 TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
-  CrashIn(2, true);
+  CrashIn(2, /*merged=*/true, /*told=*/true);
   ChangeLast([](Checkpoint& last) { last.blobs[1].name = "muon.momentum"; });
   Life back;
   Live(back, true);
@@ -541,7 +567,7 @@ TEST_F(TrainerCrashTest, OtherDataThanBeforeAreTold) {
   const auto log_of_return = [&](const std::function<void(Checkpoint&)>& change) {
     disk_ = SimFileSystem(1);
     KeepRounds(0);
-    CrashIn(2, true);
+    CrashIn(2, /*merged=*/true, /*told=*/true);
     ChangeLast(change);
     Life back;
     testing::internal::CaptureStderr();
@@ -560,7 +586,7 @@ TEST_F(TrainerCrashTest, OtherDataThanBeforeAreTold) {
 }
 
 TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
-  CrashIn(2, true);
+  CrashIn(2, /*merged=*/true, /*told=*/true);
   KeepRounds(0);
   Life life;
   ChangeLast([](Checkpoint& last) { last.run = 78; });
