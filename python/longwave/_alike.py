@@ -1,4 +1,4 @@
-"""What all workers must have alike beside the trained parameters, since no sync makes it so."""
+"""The hashes of what all workers must have alike beside the trained parameters, since no sync makes it so."""
 
 import ctypes
 import hashlib
