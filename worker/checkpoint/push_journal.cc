@@ -14,7 +14,7 @@
 namespace longwave {
 namespace {
 
-constexpr char kPrefix[] = "journal.";
+constexpr char kJournalPrefix[] = "journal.";
 // Above what rounds between two checkpoints write.
 constexpr uint64_t kJournalBytesMax = uint64_t{1} << 40;
 
@@ -29,15 +29,17 @@ absl::StatusOr<JournalScan> Scan(FileSystem& files, const std::string& file, Buf
 
 }  // namespace
 
-std::string JournalName(uint64_t write) { return absl::StrFormat("%s%016x", kPrefix, write); }
+std::string JournalName(uint64_t write) {
+  return absl::StrFormat("%s%016x", kJournalPrefix, write);
+}
 
 absl::StatusOr<std::vector<uint64_t>> ListJournals(FileSystem& files, const std::string& folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder));
   std::vector<uint64_t> writes;
   for (const std::string& name : names) {
     uint64_t write = 0;
-    if (!absl::StartsWith(name, kPrefix)) continue;
-    const std::string digits = name.substr(sizeof kPrefix - 1);
+    if (!absl::StartsWith(name, kJournalPrefix)) continue;
+    const std::string digits = name.substr(sizeof kJournalPrefix - 1);
     if (absl::SimpleHexAtoi(digits, &write) && JournalName(write) == name) writes.push_back(write);
   }
   std::ranges::sort(writes);
