@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr JournalHeader kHeader = {.run = 77, .layout_hash = 0xabcd, .write = 5, .worker = 3};
-constexpr char kFolder[] = "worker";
+constexpr char kJournalFolder[] = "worker";
 constexpr uint64_t kBytesMax = 1 << 20;
 
 std::vector<JournalRecord> Records() {
@@ -40,12 +40,12 @@ std::vector<JournalRecord> Records() {
           {.kind = JournalKind::kPush, .segment = 0, .round = 13, .payload = BytesOf({8})}};
 }
 
-std::string Path() { return JoinPath(kFolder, JournalName(kHeader.write)); }
+std::string Path() { return JoinPath(kJournalFolder, JournalName(kHeader.write)); }
 
 // A folder whose journal got these batches.
 void Write(FileSystem& files, const std::vector<std::vector<JournalRecord>>& batches) {
-  ASSERT_TRUE(files.CreateFolder(kFolder).ok());
-  PushJournal journal(&files, kFolder);
+  ASSERT_TRUE(files.CreateFolder(kJournalFolder).ok());
+  PushJournal journal(&files, kJournalFolder);
   journal.Begin(kHeader);
   for (const auto& batch : batches) ASSERT_TRUE(journal.Append(batch).ok());
 }
@@ -59,10 +59,10 @@ TEST(Journal, GivesBackWhatWasAppended) {
   EXPECT_EQ(scan->header, kHeader);
   EXPECT_EQ(scan->records, all);
   EXPECT_EQ(scan->fault, "");
-  const auto read = ReadJournals(files, kFolder, kHeader.write, &kHeader);
+  const auto read = ReadJournals(files, kJournalFolder, kHeader.write, &kHeader);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, all);
-  EXPECT_THAT(*ReadJournals(files, kFolder, kHeader.write + 1, &kHeader), SizeIs(0));
+  EXPECT_THAT(*ReadJournals(files, kJournalFolder, kHeader.write + 1, &kHeader), SizeIs(0));
 }
 
 // A file that ends anywhere, or whose last batch has holes, has only what was on the disk before.
@@ -73,15 +73,15 @@ TEST(Journal, ATornTailIsNormalAndIsCut) {
   const Buffer bytes = *ReadWhole(whole, Path(), kBytesMax);
   for (size_t end = 0; end < bytes.size(); ++end) {
     SimFileSystem files(1);
-    ASSERT_TRUE(files.CreateFolder(kFolder).ok());
+    ASSERT_TRUE(files.CreateFolder(kJournalFolder).ok());
     const std::array<std::span<const std::byte>, 1> pieces = {bytes.bytes().first(end)};
-    ASSERT_TRUE(Publish(files, kFolder, JournalName(kHeader.write), pieces).ok());
-    const auto read = ReadJournals(files, kFolder, 0, &kHeader);
+    ASSERT_TRUE(Publish(files, kJournalFolder, JournalName(kHeader.write), pieces).ok());
+    const auto read = ReadJournals(files, kJournalFolder, 0, &kHeader);
     ASSERT_TRUE(read.ok()) << end << ": " << read.status();
     EXPECT_EQ(*read, std::vector(all.begin(), all.begin() + static_cast<ptrdiff_t>(read->size())));
-    ASSERT_TRUE(SettleJournals(files, kFolder).ok());
+    ASSERT_TRUE(SettleJournals(files, kJournalFolder).ok());
     if (end < kJournalHeaderBytes) {
-      EXPECT_THAT(*ListJournals(files, kFolder), SizeIs(0));
+      EXPECT_THAT(*ListJournals(files, kJournalFolder), SizeIs(0));
       continue;
     }
     const auto again = ScanJournal(*ReadWhole(files, Path(), kBytesMax));
@@ -104,11 +104,11 @@ TEST(Journal, EveryFlippedBitIsSeenAndDamageInTheMiddleIsSaid) {
     EXPECT_LT(scan->records.size(), all.size());
     if (at < durable) {
       EXPECT_TRUE(scan->fault_was_durable) << at;
-      const auto read = ReadJournals(files, kFolder, 0, &kHeader);
+      const auto read = ReadJournals(files, kJournalFolder, 0, &kHeader);
       EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
       EXPECT_THAT(std::string(read.status().message()), HasSubstr(Path()));
       // Damage is not cut.
-      EXPECT_TRUE(SettleJournals(files, kFolder).ok());
+      EXPECT_TRUE(SettleJournals(files, kJournalFolder).ok());
     }
     files.Corrupt(Path(), at, std::byte{4});
     if (at >= durable) continue;
@@ -121,10 +121,11 @@ TEST(Journal, AFileOfAnotherRunOrVersionIsNoJournalOfThisOne) {
   Write(files, {Records()});
   JournalHeader other = kHeader;
   other.run = 78;
-  EXPECT_EQ(ReadJournals(files, kFolder, 0, &other).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_TRUE(ReadJournals(files, kFolder, 0, nullptr).ok());
+  EXPECT_EQ(ReadJournals(files, kJournalFolder, 0, &other).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(ReadJournals(files, kJournalFolder, 0, nullptr).ok());
   files.Corrupt(Path(), 4, std::byte{2});
-  const auto version = ReadJournals(files, kFolder, 0, &kHeader).status();
+  const auto version = ReadJournals(files, kJournalFolder, 0, &kHeader).status();
   EXPECT_EQ(version.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(version.message()), HasSubstr("set the worker's folder aside"));
 }
@@ -134,9 +135,9 @@ TEST(Journal, WhatWasConfirmedSurvivesALossOfPower) {
   const auto all = Records();
   for (uint64_t at = 0; at < 14; ++at) {
     SimFileSystem files(at);
-    ASSERT_TRUE(files.CreateFolder(kFolder).ok());
+    ASSERT_TRUE(files.CreateFolder(kJournalFolder).ok());
     files.faults.crash_at = files.operations() + at;
-    PushJournal journal(&files, kFolder);
+    PushJournal journal(&files, kJournalFolder);
     journal.Begin(kHeader);
     size_t confirmed = 0;
     for (const JournalRecord& record : all) {
@@ -149,13 +150,13 @@ TEST(Journal, WhatWasConfirmedSurvivesALossOfPower) {
     }
     files.Restart(SimFileSystem::Stop::kPower);
     files.faults.crash_at.reset();
-    ASSERT_TRUE(SettleJournals(files, kFolder).ok());
-    const auto read = ReadJournals(files, kFolder, 0, &kHeader);
+    ASSERT_TRUE(SettleJournals(files, kJournalFolder).ok());
+    const auto read = ReadJournals(files, kJournalFolder, 0, &kHeader);
     ASSERT_TRUE(read.ok()) << at << ": " << read.status();
     EXPECT_GE(read->size(), confirmed) << at;
     EXPECT_LE(read->size(), confirmed + 1) << at;
-    EXPECT_TRUE(RemoveJournalsBefore(files, kFolder, kHeader.write + 1).ok());
-    EXPECT_THAT(*ListJournals(files, kFolder), SizeIs(0));
+    EXPECT_TRUE(RemoveJournalsBefore(files, kJournalFolder, kHeader.write + 1).ok());
+    EXPECT_THAT(*ListJournals(files, kJournalFolder), SizeIs(0));
   }
 }
 
