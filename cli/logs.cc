@@ -23,6 +23,7 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/log/log_time.h"
 
 namespace longwave {
 namespace {
@@ -34,22 +35,6 @@ constexpr int kFollowIntervalMs = 250;
 // Lines of a process that seem to be so much earlier than the one before were written after its
 // clock was set back; less is two threads' doing.
 constexpr absl::Duration kClockStep = absl::Seconds(1);
-
-// The time before common/log's lines, "2026-11-23 10:02:11.482Z"; of earlier versions in the local
-// zone, without Z. nullopt for other lines.
-std::optional<absl::Time> TimeOf(std::string_view line) {
-  static constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd.ddd";
-  if (line.size() <= kForm.size()) return std::nullopt;
-  for (size_t i = 0; i < kForm.size(); ++i) {
-    const bool is_digit = line[i] >= '0' && line[i] <= '9';
-    if (kForm[i] == 'd' ? !is_digit : line[i] != kForm[i]) return std::nullopt;
-  }
-  absl::Time time;
-  const bool is_time = absl::ParseTime(
-      "%Y-%m-%d %H:%M:%E*S", std::string(line.substr(0, kForm.size())),
-      line[kForm.size()] == 'Z' ? absl::UTCTimeZone() : absl::LocalTimeZone(), &time, nullptr);
-  return is_time ? std::optional(time) : std::nullopt;
-}
 
 // A process's log, read incrementally.
 struct LogFile {
@@ -124,7 +109,7 @@ std::vector<std::string> MergeLogs(
     int steps_back = 0;
     absl::Time latest = absl::InfinitePast();
     for (const std::string& line : own) {
-      const std::optional<absl::Time> time = TimeOf(line);
+      const std::optional<absl::Time> time = LogTimeOf(line);
       const bool is_set_back = time.has_value() && *time < latest - kClockStep;
       if (is_set_back) ++steps_back;
       if (time.has_value()) latest = is_set_back ? *time : std::max(latest, *time);

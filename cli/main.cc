@@ -9,6 +9,7 @@
 #include "cli/completion.h"
 #include "cli/generate.h"
 #include "cli/replay/replay.h"
+#include "cli/report/report.h"
 #include "cli/run_folder.h"
 #include "cli/up.h"
 #include "common/base/descriptor.h"
@@ -119,6 +120,26 @@ int main(int argc, char** argv) {
   commands.emplace_back(replay_command, [&] {
     replay.run_folder = longwave::FindRunFolder(replay.run_folder, runs_dir);
     return longwave::ExitStatus("longwave replay: failed", longwave::Replay(replay));
+  });
+
+  std::vector<std::string> reported;
+  std::string report_file;
+  CLI::App* report_command = app.add_subcommand(
+      "report", "Write a page about runs of `up`, alive or over: one HTML file.");
+  report_command->add_option("run", reported, "Each run's folder, or its name in --runs-dir")
+      ->required();
+  report_command->add_option("--runs-dir", runs_dir, "Folder of the runs' folders")
+      ->capture_default_str()
+      ->check(longwave::NotEmpty());
+  report_command
+      ->add_option("--out", report_file, "The file [report.html in the first run's folder]")
+      ->check(longwave::NotEmpty());
+  commands.emplace_back(report_command, [&] {
+    for (std::string& run : reported) run = longwave::FindRunFolder(run, runs_dir);
+    if (report_file.empty()) report_file = reported.front() + longwave::kReportFile;
+    const absl::Status written = longwave::WriteReport(reported, report_file);
+    if (written.ok()) longwave::PrintLine(stdout, report_file);
+    return longwave::ExitStatus("longwave report: failed", written);
   });
 
   CLI::App* completion_command = app.add_subcommand(

@@ -20,6 +20,7 @@
 #include "cli/generate.h"
 #include "cli/interrupts.h"
 #include "cli/programs/programs.h"
+#include "cli/report/report.h"
 #include "cli/run_folder.h"
 #include "cli/screen.h"
 #include "cli/status_feed.h"
@@ -381,6 +382,10 @@ int RunUp(const UpOptions& options) {
   constexpr uint64_t kSampledParametersMax = 30'000'000;  // of a larger model it takes too long
   if (summary.outcome == RunOutcome::kFinished && summary.params <= kSampledParametersMax)
     PrintSample(run_folder);
+  const absl::Status reported = WriteReport({run_folder}, run_folder + kReportFile);
+  PrintLine(
+      reported.ok() ? stdout : stderr, "report    ",
+      reported.ok() ? absl::StrCat(run_folder, kReportFile) : std::string(reported.message()));
   PrintClosing(summary, run_folder);
   const bool failed = summary.outcome == RunOutcome::kFailed;
   if (failed) PrintLine(stderr, "logs are in ", run_folder, "/logs");

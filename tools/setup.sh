@@ -9,12 +9,13 @@
 #   tools/setup.sh --cuda       and a CUDA compiler: the machine's toolkit, or NVIDIA's packages from PyPI,
 #                               unpacked into .cuda/ (enough to compile and link; no driver)
 #   tools/setup.sh --kube       and what a Kubernetes of one node runs on, for tests/kube/run.sh
+#   tools/setup.sh --browser    and a browser, for tests/browser/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for option in "$@"; do
   case $option in
-    --torch | --torch-all | --cuda | --kube) ;;
-    *) echo "setup: got $option, wanted --torch, --torch-all, --cuda or --kube" >&2; exit 1 ;;
+    --torch | --torch-all | --cuda | --kube | --browser) ;;
+    *) echo "setup: got $option, wanted --torch, --torch-all, --cuda, --kube or --browser" >&2; exit 1 ;;
   esac
 done
 
@@ -33,6 +34,7 @@ packages=(
   iproute2  # network namespaces, for benchmarks over shaped links
   iptables psmisc  # a firewall and fuser, for the tests of docs/tutorials
 )
+case " $* " in *' --browser '*) packages+=(chromium chromium-driver) ;; esac
 case " $* " in *' --kube '*) packages+=(containerd runc etcd-server containernetworking-plugins conntrack ethtool socat) ;; esac
 
 missing=()
