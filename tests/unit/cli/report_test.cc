@@ -23,7 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -59,7 +59,7 @@ TEST_F(Report, RoundsAreThinnedAndNotCut) {
   lines += "\n";
   for (int round = 0; round < 10'000; ++round) lines += RoundLine(round);
   Write("metrics.jsonl", lines);
-  const Json rounds = RoundsOf(File("metrics.jsonl"));
+  const OrderedJson rounds = RoundsOf(File("metrics.jsonl"));
   ASSERT_LE(rounds["step"].size(), kRoundPoints);
   EXPECT_GT(rounds["step"].size(), kRoundPoints / 2);
   EXPECT_EQ(rounds["step"].back(), 100'000);
@@ -78,12 +78,12 @@ TEST_F(Report, WorkersAreReadFromTheirLogs) {
         "2026-11-28 11:58:29.000Z rotterdam info round 3/6  step 30/60  loss 4.1\n"
         "2026-11-28 11:58:29.000Z rotterdam info computed for 1.00 s, synced for 1.00 s: encoding "
         "0.25, checkpoint 0.00, sending 0.00, waiting 0.75, decoding 0.00, other 0.00\n");
-  const Json workers = WorkersOf(File("logs"));
+  const OrderedJson workers = WorkersOf(File("logs"));
   ASSERT_EQ(workers.size(), 1u);
   EXPECT_EQ(workers[0]["name"], "worker-0");
-  EXPECT_EQ(workers[0]["round"], Json({1, 3}));
-  EXPECT_EQ(workers[0]["compute_share"], Json({0.75, 0.5}));
-  EXPECT_EQ(workers[0]["round_seconds"], Json({nullptr, 5}));
+  EXPECT_EQ(workers[0]["round"], OrderedJson({1, 3}));
+  EXPECT_EQ(workers[0]["compute_share"], OrderedJson({0.75, 0.5}));
+  EXPECT_EQ(workers[0]["round_seconds"], OrderedJson({nullptr, 5}));
   EXPECT_EQ(workers[0]["seconds"]["waiting"], 1.25);
   EXPECT_EQ(workers[0]["seconds"]["computing"], 4.0);
 }
@@ -95,7 +95,7 @@ TEST_F(Report, EventsAreThoseOfTheServersAndAllWarnings) {
   Write("logs/worker-0.log",
         "2026-11-28 11:58:10.000Z worker-0 warning no seed\n"
         "2026-11-28 11:58:11.000Z worker-0 info round 1/6\n");
-  const Json events = EventsOf(File("logs"));
+  const OrderedJson events = EventsOf(File("logs"));
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0]["text"], "no seed");
   EXPECT_EQ(events[0]["level"], "warning");
@@ -108,7 +108,7 @@ TEST_F(Report, OfTooManyEventsTheMiddleIsLeftOut) {
     absl::StrAppend(&lines, "2026-11-28 11:58:18.914Z coordinator info event ", i, "\n");
   }
   Write("logs/coordinator.log", lines);
-  const Json events = EventsOf(File("logs"));
+  const OrderedJson events = EventsOf(File("logs"));
   ASSERT_EQ(events.size(), kEventsMax + 1);
   EXPECT_EQ(events[kEventsMax / 2]["text"], "100 events are left out here; the logs have them");
   EXPECT_EQ(events.back()["text"], absl::StrCat("event ", kEventsMax + 99));
