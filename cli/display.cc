@@ -100,18 +100,18 @@ bool ShowsRound(const RunConfig& config, uint32_t round_count_done) {
 std::string RoundLine(const RunConfig& config, const RoundRecord& record,
                       const std::optional<double>& validation_loss) {
   const double members = std::max<uint32_t>(1, record.members);
-  std::string line =
-      absl::StrFormat("%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
-                      FormatRound({.rounds_done = uint64_t{record.round} + 1,
-                                   .rounds = RoundCount(config),
-                                   .step = record.step,
-                                   .steps = config.run.steps,
-                                   .train_loss = record.train_loss}),
-                      validation_loss ? FormatLoss(*validation_loss) : "-    ",
-                      FormatCount(record.tokens_per_second),
-                      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
-                      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
-                      FormatDuration(record.seconds));
+  std::string line = absl::StrFormat(
+      "%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
+      FormatRound({.rounds_done = uint64_t{record.round} + 1,
+                   .rounds = ExpectedRounds(config, uint64_t{record.round} + 1, record.step),
+                   .step = record.step,
+                   .steps = config.run.steps,
+                   .train_loss = record.train_loss}),
+      validation_loss ? FormatLoss(*validation_loss) : "-    ",
+      FormatCount(record.tokens_per_second),
+      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
+      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
+      FormatDuration(record.seconds));
   if (!record.replicas_equal && PromisesEqualReplicas(config)) {
     absl::StrAppend(&line, "  REPLICAS DIFFER");
   }

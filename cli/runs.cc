@@ -54,6 +54,7 @@ double NumberAt(const Json& record, const char* key) {
 // The place that a run has come to, as far as the end of its records tells.
 struct Progress {
   uint64_t rounds = 0;
+  uint64_t step = 0;
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   double validation_loss = std::numeric_limits<double>::quiet_NaN();
 };
@@ -67,6 +68,8 @@ Progress ReadProgress(const std::string& path) {
     const Json record = RecordOf(line);
     if (!record.is_object()) continue;
     progress.rounds = record["round"].get<uint64_t>() + 1;
+    const double step = NumberAt(record, "step");
+    progress.step = step >= 0 ? static_cast<uint64_t>(step) : 0;
     progress.train_loss = NumberAt(record, "train_loss");
     const double validation_loss = NumberAt(record, "validation_loss");
     if (validation_loss == validation_loss) progress.validation_loss = validation_loss;
@@ -102,7 +105,10 @@ std::vector<std::string> RowOf(const std::string& folder, absl::Time time) {
   const Progress progress = ReadProgress(folder + "/metrics.jsonl");
   return {fs::path(folder).filename().string(),
           StateOf(folder),
-          absl::StrCat(progress.rounds, "/", config.ok() ? absl::StrCat(RoundCount(*config)) : "?"),
+          absl::StrCat(progress.rounds, "/",
+                       config.ok()
+                           ? absl::StrCat(ExpectedRounds(*config, progress.rounds, progress.step))
+                           : "?"),
           FormatLoss(progress.train_loss),
           FormatLoss(progress.validation_loss),
           absl::FormatTime("%Y-%m-%d %H:%M", time, absl::LocalTimeZone())};

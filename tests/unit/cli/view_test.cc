@@ -113,6 +113,24 @@ TEST(LiveView, ShowProgressLossesTrafficAndMembers) {
   EXPECT_THAT(text, Not(HasSubstr("mended")));
 }
 
+TEST(LiveView, ShowAFittedIntervalAndWhyItChanged) {
+  RunConfig config = Config();
+  config.sync.inner_steps = 0;
+  config.sync.inner_steps_min = 2;
+  config.sync.inner_steps_max = 100;
+  RunStatus status = Status();
+  EXPECT_THAT(Live(status, TextStyle(), config), HasSubstr("a sync every auto: 2 to 100 steps"));
+  status.interval = IntervalStatus{.inner_steps = 28,
+                                   .first_round = 3,
+                                   .changes = 1,
+                                   .reason = "a sync costs 0.3 s",
+                                   .rounds = 11};
+  const std::string text = Live(status, TextStyle(), config);
+  EXPECT_THAT(text, HasSubstr("a sync every 28 steps (auto: 2 to 100)"));
+  EXPECT_THAT(text, HasSubstr("step 130/300  round 4/11"));
+  EXPECT_THAT(text, HasSubstr("interval  a sync costs 0.3 s (since round 3)"));
+}
+
 TEST(LiveView, SayWhatWasMendedAndWhatTheTroubleIs) {
   const RunConfig config = Config();
   RunStatus status = Status();
