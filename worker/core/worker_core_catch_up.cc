@@ -170,7 +170,9 @@ absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::Initial(uint32_t seg
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Heard(absl::Time now) {
   last_news_ = now;
   last_asked_ = absl::InfinitePast();
-  if (checkpoint_.has_value() && !IsDecided(checkpoint_->round)) return Wish::kWait;
+  // After the last round there are no inner steps to wait for.
+  if (checkpoint_.has_value() && checkpoint_->round < rounds() && !IsDecided(checkpoint_->round))
+    return Wish::kWait;
   if (checkpoint_.has_value()) return Resume();
   stage_ = Stage::kFollowing;
   return Wish::kGoOn;

@@ -177,6 +177,37 @@ TEST(CoreInterval, WhoCatchesUpWaitsForTheStepsOfTheRoundsItFetches) {
   EXPECT_EQ(*worker.pipeline->Hashes(), *peer.pipeline->Hashes());
 }
 
+// A journal that has all settled pushes of the last round leads to a checkpoint after it. No more
+// rounds than the run has are decided then.
+TEST(CoreInterval, ACheckpointAfterTheLastRoundWaitsForNoMore) {
+  IntervalWorker peer;
+  peer.Hear(4, {{0, 5}});
+  ASSERT_TRUE(peer.core.Begin(/*is_new=*/true).ok());
+  ASSERT_EQ(peer.Train(), kSteps);
+
+  IntervalWorker worker;
+  worker.Hear(4, {{0, 5}});
+  worker.core.HearOpenRound(4);
+  Checkpoint checkpoint{
+      .layout_hash = worker.layout.hash(), .round = 4, .step = kSteps, .accounted = {4, 4}};
+  checkpoint.momentum.resize(worker.layout.coefficient_count());
+  ASSERT_TRUE(worker.core.Begin(/*is_new=*/false, std::move(checkpoint)).ok());
+  worker.Advance();
+  for (const SegmentPush& push : peer.merged) {
+    ASSERT_TRUE(worker.core
+                    .On(FetchEvent{.kind = FetchEvent::Kind::kUpdate,
+                                   .segment = push.segment,
+                                   .round = push.round,
+                                   .payload = push.payload})
+                    .ok());
+  }
+  for (const uint32_t s : {0, 1}) {
+    ASSERT_TRUE(worker.core.On(FetchEvent{.kind = FetchEvent::Kind::kUpToDate, .segment = s}).ok());
+  }
+  worker.Advance();
+  EXPECT_EQ(worker.core.stage(), Stage::kSealing);
+}
+
 // --- the session ---------------------------------------------------------------------------------
 
 class SessionInterval : public ::testing::Test {
