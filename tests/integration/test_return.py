@@ -187,7 +187,7 @@ class Return(IntegrationTest):
         cluster.await_rounds(done + 10)
         logs = self.end_equal(cluster)
         for name in workers:
-            self.assertIn("resumed after round", logs[name])
+            self.assertRegex(logs[name], RESUMED)
 
     def test_a_folder_from_a_backup_is_refused(self):
         cluster = self.cluster(cluster__heartbeat_timeout_s=5)
