@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   CLI::App* generate_command = app.add_subcommand(
       "generate", "Write text with a run's model: its weights, or those of its last round so far.");
   std::string runs_dir = "runs";
-  const auto add_run = [&](CLI::App* command, std::string* run) {
+  const auto add_run = [&](CLI::App* command, auto* run) {
     command->add_option("run", *run, "The run's folder, or its name in --runs-dir")
         ->required()
         ->check(longwave::NotEmpty());
@@ -126,11 +126,7 @@ int main(int argc, char** argv) {
   std::string report_file;
   CLI::App* report_command = app.add_subcommand(
       "report", "Write a page about runs of `up`, alive or over: one HTML file.");
-  report_command->add_option("run", reported, "Each run's folder, or its name in --runs-dir")
-      ->required();
-  report_command->add_option("--runs-dir", runs_dir, "Folder of the runs' folders")
-      ->capture_default_str()
-      ->check(longwave::NotEmpty());
+  add_run(report_command, &reported);
   report_command
       ->add_option("--out", report_file, "The file [report.html in the first run's folder]")
       ->check(longwave::NotEmpty());

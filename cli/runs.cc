@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/json_text.h"
+#include "cli/report/round_record.h"
 #include "cli/run_folder.h"
 #include "cli/text.h"
 #include "common/base/descriptor.h"
@@ -36,20 +37,6 @@ using Json = nlohmann::ordered_json;
 
 // Enough for the last validation loss of nearly every run.
 constexpr std::streamoff kTailBytes = 1 << 20;
-
-// The round's record in a line of metrics.jsonl; no object where the line is torn or foreign.
-Json RecordOf(const std::string& line) {
-  Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const bool is_record =
-      record.is_object() && record.contains("round") && record["round"].is_number_unsigned();
-  return is_record ? record : Json();
-}
-
-double NumberAt(const Json& record, const char* key) {
-  const auto member = record.find(key);
-  return member != record.end() && member->is_number() ? member->get<double>()
-                                                       : std::numeric_limits<double>::quiet_NaN();
-}
 
 // The place that a run has come to, as far as the end of its records tells.
 struct Progress {

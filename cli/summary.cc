@@ -95,6 +95,7 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
     summary.tokens += member.state.tokens;
     if (member.state.phase == WorkerPhase::kExpelled)
       summary.expelled.push_back(member.member.name);
+    if (HasLeft(member.state.phase)) continue;
     for (const Alike& each : member.alike) {
       if (std::ranges::count(summary.alike, each.name) == 0) summary.alike.push_back(each.name);
     }

@@ -42,12 +42,13 @@ absl::StatusOr<Json> RunOf(const std::string& folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(config_file));
   Json settings = Json::object();
   for (const ConfigKey& key : ConfigKeys()) settings[key.name] = key.get(config);
+  const RunLogs logs = ReadLogs(folder + "/logs");
   return Json{{"name", fs::path(folder).lexically_normal().filename().string()},
               {"summary", SummaryOf(folder)},
               {"configuration", std::move(settings)},
               {"rounds", RoundsOf(folder + "/metrics.jsonl")},
-              {"workers", WorkersOf(folder + "/logs")},
-              {"events", EventsOf(folder + "/logs")}};
+              {"workers", WorkersOf(logs)},
+              {"events", EventsOf(logs)}};
 }
 
 // JSON within an element of HTML, which only "</script" or "<!--" would end or change.

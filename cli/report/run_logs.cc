@@ -43,22 +43,6 @@ std::optional<LogLine> Parse(std::string_view line) {
   return LogLine{*time, words[1], words[2], words[3]};
 }
 
-// The process's name and the lines of each log, worker-2 before worker-10.
-std::vector<std::pair<std::string, std::vector<std::string>>> ReadLogs(const std::string& folder) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> logs;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".log") continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    logs.emplace_back(entry.path().stem().string(), std::move(lines));
-  }
-  std::ranges::sort(logs, {},
-                    [](const auto& log) { return std::pair(log.first.size(), log.first); });
-  return logs;
-}
-
 // The number behind `key` in the text.
 std::optional<double> NumberAfter(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
@@ -70,12 +54,23 @@ std::optional<double> NumberAfter(std::string_view text, std::string_view key) {
                                                                : std::nullopt;
 }
 
+// Adds the parts of a sync's time, as "…: encoding 0.25, waiting 0.50" has them.
+void AddParts(std::string_view text, Json* parts) {
+  const size_t colon = text.find(": ");
+  if (colon == std::string_view::npos) return;
+  for (text.remove_prefix(colon + 2); !text.empty();) {
+    const std::string_view part = text.substr(0, text.find(", "));
+    text.remove_prefix(std::min(text.size(), part.size() + 2));
+    const std::string name(part.substr(0, part.find(' ')));
+    (*parts)[name] = parts->value(name, 0.0) + NumberAfter(part, " ").value_or(0);
+  }
+}
+
 Json WorkerOf(const std::string& name, const std::vector<std::string>& lines) {
   std::vector<double> rounds, shares, lengths;
-  Json parts = Json::object();
+  Json parts = {{"computing", 0.0}};
   std::optional<std::pair<absl::Time, double>> before;
   std::optional<double> round;
-  double computed_sum = 0;
   for (const std::string& line : lines) {
     const std::optional<LogLine> parsed = Parse(line);
     if (!parsed.has_value()) continue;
@@ -89,13 +84,9 @@ Json WorkerOf(const std::string& name, const std::vector<std::string>& lines) {
     lengths.push_back(done > 0 ? absl::ToDoubleSeconds(parsed->time - before->first) / done
                                : std::numeric_limits<double>::quiet_NaN());
     before = {parsed->time, *round};
-    computed_sum += *computed;
-    for (const char* part : {"encoding", "checkpoint", "sending", "waiting", "decoding", "other"}) {
-      const auto seconds = NumberAfter(parsed->text, std::string(part) + " ");
-      parts[part] = parts.value(part, 0.0) + seconds.value_or(0);
-    }
+    parts["computing"] = parts["computing"].get<double>() + *computed;
+    AddParts(parsed->text, &parts);
   }
-  parts["computing"] = computed_sum;
   return {{"name", name},
           {"round", NumbersJson(Thin(rounds, kWorkerPoints, Thinning::kLast))},
           {"compute_share", NumbersJson(Thin(shares, kWorkerPoints, Thinning::kMean))},
@@ -111,17 +102,32 @@ bool IsEvent(const LogLine& line, const std::string& process) {
 
 }  // namespace
 
-Json WorkersOf(const std::string& logs_folder) {
+RunLogs ReadLogs(const std::string& logs_folder) {
+  RunLogs logs;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(logs_folder, error)) {
+    if (entry.path().extension() != ".log") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    logs.emplace_back(entry.path().stem().string(), std::move(lines));
+  }
+  std::ranges::sort(logs, {},
+                    [](const auto& log) { return std::pair(log.first.size(), log.first); });
+  return logs;
+}
+
+Json WorkersOf(const RunLogs& logs) {
   Json workers = Json::array();
-  for (const auto& [process, lines] : ReadLogs(logs_folder)) {
+  for (const auto& [process, lines] : logs) {
     if (process.starts_with("worker-")) workers.push_back(WorkerOf(process, lines));
   }
   return workers;
 }
 
-Json EventsOf(const std::string& logs_folder) {
+Json EventsOf(const RunLogs& logs) {
   std::vector<std::pair<absl::Time, Json>> events;
-  for (const auto& [process, lines] : ReadLogs(logs_folder)) {
+  for (const auto& [process, lines] : logs) {
     for (const std::string& line : lines) {
       const std::optional<LogLine> parsed = Parse(line);
       if (!parsed.has_value() || !IsEvent(*parsed, process)) continue;

@@ -2,11 +2,12 @@
 
 #include <array>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "cli/report/numbers.h"
+#include "cli/report/round_record.h"
 #include "cli/report/thin.h"
 
 namespace longwave {
@@ -36,17 +37,11 @@ Json RoundsOf(const std::string& metrics_file) {
   double before = 0;
   std::ifstream file(metrics_file, std::ios::binary);
   for (std::string line; std::getline(file, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || !record.contains("round")) continue;
-    for (Column& column : columns) {
-      const auto value = record.find(column.name);
-      const bool is_known = value != record.end() && value->is_number();
-      column.values.push_back(is_known ? value->get<double>()
-                                       : std::numeric_limits<double>::quiet_NaN());
-    }
-    const double seconds = columns[2].values.back();
-    lengths.push_back(seconds - before);
-    before = seconds;
+    const Json record = RecordOf(line);
+    if (!record.is_object()) continue;
+    for (Column& column : columns) column.values.push_back(NumberAt(record, column.name));
+    const double seconds = NumberAt(record, "seconds");
+    lengths.push_back(seconds - std::exchange(before, seconds));
   }
   Json rounds;
   for (const Column& column : columns)

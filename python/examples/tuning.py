@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import common
 import longwave
@@ -42,7 +42,7 @@ def load(args: argparse.Namespace, **options: object) -> tuple[PreTrainedModel, 
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.enable_input_require_grads()
     if "quantization_config" not in options:
-        torch.nn.Module.to(model, device)
+        cast(Any, model).to(device)
     return model, tokenizer
 
 

@@ -29,8 +29,9 @@ def _alike(name: str, content: Union[str, bytes]) -> Alike:
 
 
 def _frozen(model: torch.nn.Module) -> List[Alike]:
-    """Without names, which a wrapper of the model changes, and without a DTensor's, of which each process has a shard."""
-    frozen = [p for p in model.parameters() if not p.requires_grad and not p.is_meta and not hasattr(p, "to_local")]
+    """Without names, which a wrapper of the model changes. Without tensors of another class, whose memory is elsewhere: a
+    DTensor's, of which each process has a shard, and those of libraries that quantize by a class (bitsandbytes does not)."""
+    frozen = [p for p in model.parameters() if not p.requires_grad and not p.is_meta and type(p.data) is torch.Tensor]
     if not frozen:
         return []
     digest, counts = hashlib.blake2b(digest_size=8), Counter[str]()

@@ -9,7 +9,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$(realpath "${1:-build/bin/longwave}")
 [ -x "$program" ] || { echo "run.sh: no $program; build it first (make programs)" >&2; exit 1; }
-command -v chromium chromedriver >/dev/null || { echo "no chromium and chromedriver (tools/setup.sh --browser)"; exit 77; }
+for needed in chromium chromedriver; do
+  command -v "$needed" >/dev/null || { echo "no $needed (tools/setup.sh --browser)"; exit 77; }
+done
 environment=$PWD/build/browser/env
 if [ "$(cat "$environment/complete" 2>/dev/null)" != "$(cksum <tests/browser/requirements.txt)" ]; then
   rm -rf "$environment"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/log/log.h"
 #include "tests/sim/canary.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/settings.h"
@@ -191,4 +192,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace longwave::sim
 
-int main(int argc, char** argv) { return longwave::sim::Main(argc, argv); }
+int main(int argc, char** argv) {
+  longwave::SetLogLevel(longwave::LogLevel::kError);  // of thousands of simulated processes
+  return longwave::sim::Main(argc, argv);
+}

@@ -345,10 +345,7 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep, size_t rank) {
   ++writes_;
   kept_account_ = kept_before_ = account_;
   kept_write_ = checkpoint.write;
-  absl::Status written = folder_->Write(checkpoint);
-  if (written.ok() && ranks_.size() > 1)
-    written = RemovePartsBut(*disk_, folder_->path(), checkpoint.write);
-  return written;
+  return folder_->Write(checkpoint);
 }
 
 absl::Status SimWorker::Do(SegmentPush& push, size_t rank) {

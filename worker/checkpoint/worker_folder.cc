@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "common/wire/crc32c.h"
+#include "worker/checkpoint/checkpoint_parts.h"
 #include "worker/checkpoint/push_journal.h"
 
 namespace longwave {
@@ -162,7 +163,12 @@ absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(checkpoint));
   current_ = true;  // a failed write may have got there, too
   LONGWAVE_RETURN_IF_ERROR(Publish(*files_, path_, kCheckpoint, encoded.pieces));
-  return RemoveJournalsBefore(*files_, path_, checkpoint.write);
+  return RemoveOthers(checkpoint.write);
+}
+
+absl::Status WorkerFolder::RemoveOthers(uint64_t write) {
+  LONGWAVE_RETURN_IF_ERROR(RemoveJournalsBefore(*files_, path_, write));
+  return RemovePartsBut(*files_, path_, write);
 }
 
 absl::Status WorkerFolder::WriteBeside(const Checkpoint& checkpoint,
@@ -204,7 +210,7 @@ absl::Status WorkerFolder::Adopt(uint64_t write) {
   current_ = true;
   LONGWAVE_RETURN_IF_ERROR(files_->Rename(JoinPath(path_, kBeside), JoinPath(path_, kCheckpoint)));
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(path_));
-  return RemoveJournalsBefore(*files_, path_, write);
+  return RemoveOthers(write);
 }
 
 absl::Status WorkerFolder::Retire() {

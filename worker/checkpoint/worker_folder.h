@@ -62,14 +62,14 @@ class WorkerFolder {
   uint64_t journal() const { return process_ << 32; }
   uint64_t NextWrite() { return journal() | ++writes_; }
 
-  // Durable on return. After an error the earlier or this checkpoint may be on the disk: see
-  // Retire.
+  // Durable on return, without the journals and the ranks' parts that belong to earlier ones. After
+  // an error the earlier or this checkpoint may be on the disk: see Retire.
   absl::Status Write(const Checkpoint& checkpoint);
 
   // The same in two parts. WriteBeside writes the bytes under a temporary name, in chunks that are
   // synced one by one, so that others' syncs wait for one chunk at most. written: called after each
-  // with its bytes; false: ends the write (Cancelled). Adopt makes of it the checkpoint, and
-  // removes the journals before it.
+  // with its bytes; false: ends the write (Cancelled). Adopt makes of it the checkpoint, as Write
+  // does.
   absl::Status WriteBeside(const Checkpoint& checkpoint,
                            absl::FunctionRef<bool(uint64_t bytes)> written) const;
   absl::Status Adopt(uint64_t write);
@@ -90,6 +90,8 @@ class WorkerFolder {
 
   absl::Status WriteChunks(const Checkpoint& checkpoint,
                            absl::FunctionRef<bool(uint64_t bytes)> written) const;
+
+  absl::Status RemoveOthers(uint64_t write);
 
   FileSystem* const files_;
   const std::string path_;

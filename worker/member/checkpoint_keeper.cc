@@ -175,9 +175,7 @@ absl::Status CheckpointKeeper::Complete(const WorkerState& state, TrainingLoop& 
 absl::Status CheckpointKeeper::Write(const absl::Status& completed, Checkpoint& checkpoint) {
   if (owner_.node != nullptr) return WritePart(completed, checkpoint);
   LONGWAVE_RETURN_IF_ERROR(completed);
-  LONGWAVE_RETURN_IF_ERROR(owner_.folder->Write(checkpoint));
-  // Parts are of a time when this worker was a node.
-  return written_ > 0 ? absl::OkStatus() : RemovePartsBut(*place_.files, place_.path, /*write=*/0);
+  return owner_.folder->Write(checkpoint);
 }
 
 absl::Status CheckpointKeeper::WritePart(absl::Status status, Checkpoint& checkpoint) {
@@ -189,10 +187,7 @@ absl::Status CheckpointKeeper::WritePart(absl::Status status, Checkpoint& checkp
   if (status.ok() && owner_.folder == nullptr)
     status = WriteCheckpointPart(*place_.files, place_.path, checkpoint);
   LONGWAVE_RETURN_IF_ERROR(node.Agree(status, patience));
-  if (owner_.folder != nullptr) {
-    status = owner_.folder->Write(checkpoint);
-    if (status.ok()) status = RemovePartsBut(*place_.files, place_.path, checkpoint.write);
-  }
+  if (owner_.folder != nullptr) status = owner_.folder->Write(checkpoint);
   return node.Agree(status, patience);
 }
 

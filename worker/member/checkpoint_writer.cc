@@ -9,7 +9,6 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
-#include "worker/checkpoint/checkpoint_parts.h"
 #include "worker/member/crash_point.h"
 
 namespace longwave {
@@ -203,9 +202,8 @@ absl::Status CheckpointWriter::WriteOne(const Checkpoint& checkpoint) {
   if (lost_ >= checkpoint.write)
     return FailedPrecondition("pushes have left since that no journal has");
   LONGWAVE_RETURN_IF_ERROR(options_.folder->Adopt(checkpoint.write));
-  if (std::exchange(adopted_, checkpoint.write) > 0) return absl::OkStatus();
-  // Parts are of a time when this worker was a node.
-  return RemovePartsBut(*options_.folder->files(), options_.folder->path(), /*write=*/0);
+  adopted_ = checkpoint.write;
+  return absl::OkStatus();
 }
 
 // Waits so that the disk writes for its share of the time. False: the write is given up.

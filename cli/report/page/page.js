@@ -238,7 +238,7 @@
       ...runs.flatMap((run) => [ofWorkers(run, "Share of a worker's time in inner steps", "compute_share", SHARE),
         ofWorkers(run, "Length of a worker's round", "round_seconds", LENGTH)]));
 
-    const PARTS = ["computing", "encoding", "checkpoint", "sending", "waiting", "decoding", "other"];
+    const PARTS = [...new Set(runs.flatMap((run) => run.workers.flatMap((worker) => Object.keys(worker.seconds))))];
     const mean = (list) => { const some = list.filter(known); return some.length ? some.reduce((a, b) => a + b, 0) / some.length : NaN; };
     section("Workers", ...runs.map((run) => table("Workers of " + run.name,
       [!isOne ? run.name : "worker", "rounds", "compute share", ...PARTS, "warnings", "lost, late or back"],

@@ -70,21 +70,23 @@ TEST_F(Report, RoundsAreThinnedAndNotCut) {
 }
 
 TEST_F(Report, WorkersAreReadFromTheirLogs) {
-  Write("logs/worker-0.log",
-        "2026-11-28 11:58:19.000Z rotterdam info round 1/6  step 10/60  loss 5.917\n"
-        "2026-11-28 11:58:19.000Z rotterdam info computed for 3.00 s, synced for 1.00 s: encoding "
-        "0.25, checkpoint 0.25, sending 0.00, waiting 0.50, decoding 0.00, other 0.00\n"
-        "a line of the worker's own: computed for 9 s, synced for 9 s\n"
-        "2026-11-28 11:58:29.000Z rotterdam info round 3/6  step 30/60  loss 4.1\n"
-        "2026-11-28 11:58:29.000Z rotterdam info computed for 1.00 s, synced for 1.00 s: encoding "
-        "0.25, checkpoint 0.00, sending 0.00, waiting 0.75, decoding 0.00, other 0.00\n");
-  const OrderedJson workers = WorkersOf(File("logs"));
+  Write(
+      "logs/worker-0.log",
+      "2026-11-28 11:58:19.000Z rotterdam info round 1/6  step 10/60  loss 5.917\n"
+      "2026-11-28 11:58:19.000Z rotterdam info computed for 3.00 s, synced for 1.00 s: encoding "
+      "0.25, checkpoint 0.25, sending 0.00, journal 0.10, waiting 0.40, decoding 0.00, other 0.00\n"
+      "a line of the worker's own: computed for 9 s, synced for 9 s\n"
+      "2026-11-28 11:58:29.000Z rotterdam info round 3/6  step 30/60  loss 4.1\n"
+      "2026-11-28 11:58:29.000Z rotterdam info computed for 1.00 s, synced for 1.00 s: encoding "
+      "0.25, checkpoint 0.00, sending 0.00, waiting 0.75, decoding 0.00, other 0.00\n");
+  const OrderedJson workers = WorkersOf(ReadLogs(File("logs")));
   ASSERT_EQ(workers.size(), 1u);
   EXPECT_EQ(workers[0]["name"], "worker-0");
   EXPECT_EQ(workers[0]["round"], OrderedJson({1, 3}));
   EXPECT_EQ(workers[0]["compute_share"], OrderedJson({0.75, 0.5}));
   EXPECT_EQ(workers[0]["round_seconds"], OrderedJson({nullptr, 5}));
-  EXPECT_EQ(workers[0]["seconds"]["waiting"], 1.25);
+  EXPECT_EQ(workers[0]["seconds"]["waiting"], 1.15);
+  EXPECT_EQ(workers[0]["seconds"]["journal"], 0.1);
   EXPECT_EQ(workers[0]["seconds"]["computing"], 4.0);
 }
 
@@ -95,7 +97,7 @@ TEST_F(Report, EventsAreThoseOfTheServersAndAllWarnings) {
   Write("logs/worker-0.log",
         "2026-11-28 11:58:10.000Z worker-0 warning no seed\n"
         "2026-11-28 11:58:11.000Z worker-0 info round 1/6\n");
-  const OrderedJson events = EventsOf(File("logs"));
+  const OrderedJson events = EventsOf(ReadLogs(File("logs")));
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0]["text"], "no seed");
   EXPECT_EQ(events[0]["level"], "warning");
@@ -108,7 +110,7 @@ TEST_F(Report, OfTooManyEventsTheMiddleIsLeftOut) {
     absl::StrAppend(&lines, "2026-11-28 11:58:18.914Z coordinator info event ", i, "\n");
   }
   Write("logs/coordinator.log", lines);
-  const OrderedJson events = EventsOf(File("logs"));
+  const OrderedJson events = EventsOf(ReadLogs(File("logs")));
   ASSERT_EQ(events.size(), kEventsMax + 1);
   EXPECT_EQ(events[kEventsMax / 2]["text"], "100 events are left out here; the logs have them");
   EXPECT_EQ(events.back()["text"], absl::StrCat("event ", kEventsMax + 99));
