@@ -36,7 +36,7 @@ absl::Status Check(const std::string& file, const Overrides& overrides, bool els
     LONGWAVE_RETURN_IF_ERROR(status);
   }
   PrintLine(stdout, "good: preset ", config.run.preset, ", ", config.run.steps, " steps in ",
-            RoundCount(config), " rounds",
+            FitsInterval(config) ? "at most " : "", RoundCount(config), " rounds",
             elsewhere ? absl::StrCat("; not looked at: the data, ", config.data.path) : "");
   const std::string few = FewRoundsSentence(config);
   if (!few.empty()) PrintLine(stdout, few);

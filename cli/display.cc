@@ -60,7 +60,8 @@ class LogDisplay : public Display {
     for (; rounds_seen_ < records.size(); ++rounds_seen_) {
       const RoundRecord& record = records[rounds_seen_];
       if (record.validation_loss) validation_loss_ = record.validation_loss;
-      if (ShowsRound(*input.config, static_cast<uint32_t>(rounds_seen_ + 1))) {
+      const uint64_t done = rounds_seen_ + 1;
+      if (ShowsRound(done, ExpectedRounds(*input.config, done, record.step))) {
         PrintLine(stdout, RoundLine(*input.config, record, validation_loss_));
       }
     }
@@ -91,27 +92,26 @@ void PrintView(const ViewInput& input) {
   std::fflush(stdout);
 }
 
-bool ShowsRound(const RunConfig& config, uint32_t round_count_done) {
-  const uint64_t rounds = RoundCount(config);
+bool ShowsRound(uint64_t rounds_done, uint64_t rounds) {
   const uint64_t every = std::max<uint64_t>(1, (rounds + kLogLinesMax - 1) / kLogLinesMax);
-  return round_count_done % every == 0 || round_count_done == rounds || round_count_done == 1;
+  return rounds_done % every == 0 || rounds_done == rounds || rounds_done == 1;
 }
 
 std::string RoundLine(const RunConfig& config, const RoundRecord& record,
                       const std::optional<double>& validation_loss) {
   const double members = std::max<uint32_t>(1, record.members);
-  std::string line =
-      absl::StrFormat("%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
-                      FormatRound({.rounds_done = uint64_t{record.round} + 1,
-                                   .rounds = RoundCount(config),
-                                   .step = record.step,
-                                   .steps = config.run.steps,
-                                   .train_loss = record.train_loss}),
-                      validation_loss ? FormatLoss(*validation_loss) : "-    ",
-                      FormatCount(record.tokens_per_second),
-                      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
-                      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
-                      FormatDuration(record.seconds));
+  std::string line = absl::StrFormat(
+      "%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
+      FormatRound({.rounds_done = uint64_t{record.round} + 1,
+                   .rounds = ExpectedRounds(config, uint64_t{record.round} + 1, record.step),
+                   .step = record.step,
+                   .steps = config.run.steps,
+                   .train_loss = record.train_loss}),
+      validation_loss ? FormatLoss(*validation_loss) : "-    ",
+      FormatCount(record.tokens_per_second),
+      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
+      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
+      FormatDuration(record.seconds));
   if (!record.replicas_equal && PromisesEqualReplicas(config)) {
     absl::StrAppend(&line, "  REPLICAS DIFFER");
   }

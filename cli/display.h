@@ -28,8 +28,9 @@ void PrintView(const ViewInput& input);
 // A finished round, for a log.
 std::string RoundLine(const RunConfig& config, const RoundRecord& record,
                       const std::optional<double>& validation_loss);
-// Whether a log of about a hundred lines shows the round.
-bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
+// Whether a log of about a hundred lines shows the last of the rounds that are done. rounds: of the
+// run, as far as is known.
+bool ShowsRound(uint64_t rounds_done, uint64_t rounds);
 
 }  // namespace longwave
 

@@ -13,25 +13,41 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/control/longer_run.h"
+#include "server/store/coordinator_store.h"
+#include "server/store/posix_file_system.h"
 #include "worker/member/schedule.h"
+#include "worker/member/sync_options.h"
 
 namespace longwave {
 namespace {
+
+// Whether the round takes fewer inner steps than its interval, as the run ends before.
+bool IsShort(const RoundPlan& plan, uint32_t round) {
+  return plan.FirstStep(round) + plan.InnerSteps(round) > plan.steps();
+}
 
 // Whether the run may be made longer where it is. Prints what that does to the learning rate.
 absl::Status CheckLonger(const RunFolder& folder, const RunConfig& before,
                          const RunConfig& config) {
   const uint64_t steps = before.run.steps, rounds = RoundsRecorded(folder.path());
+  RoundPlan plan = RoundPlanOf(before);
+  if (FitsInterval(before)) {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const CoordinatorFile file,
+        ReadCoordinatorFolder(*MakePosixFileSystem(), folder.path() + "/state/coordinator"));
+    LONGWAVE_RETURN_IF_ERROR(plan.Extend(file.record.intervals));
+  }
+  const uint64_t count = plan.round_count();
   if (before.sync.follow_schedule) {
     return FailedPrecondition("--resume: got run.steps: ", config.run.steps, "; wanted ", steps,
                               ", since sync.follow_schedule has merged its rounds by the learning "
                               "rates of that many");
   }
   // A last round of fewer inner steps cannot become one of all.
-  const bool is_short = steps % before.sync.inner_steps != 0;
-  if (rounds + (is_short ? 1 : 0) >= RoundCount(before)) {
+  const bool is_short = count != kRoundNever && IsShort(plan, static_cast<uint32_t>(count) - 1);
+  if (rounds + (is_short ? 1 : 0) >= count) {
     return FailedPrecondition("--resume: got run.steps: ", config.run.steps, " for a run of ",
-                              steps, " with ", rounds, " of ", RoundCount(before),
+                              steps, " with ", rounds, " of ", count,
                               " rounds; wanted it before the last round. A new run goes on from "
                               "its weights: longwave up --start-from ",
                               folder.model_file());
@@ -41,7 +57,7 @@ absl::Status CheckLonger(const RunFolder& folder, const RunConfig& before,
               ": the learning rate is what the workers' own loops make of it");
     return absl::OkStatus();
   }
-  const uint64_t step = rounds * before.sync.inner_steps;
+  const uint64_t step = plan.FirstStep(static_cast<uint32_t>(rounds));
   PrintLine(stdout, "run.steps: ", steps, " -> ", config.run.steps, ": the learning rate of step ",
             step, " is ", Schedule(config.train, config.run.steps).LearningRate(step),
             ", no longer ", Schedule(before.train, steps).LearningRate(step),

@@ -41,6 +41,7 @@ constexpr std::streamoff kTailBytes = 1 << 20;
 // The place that a run has come to, as far as the end of its records tells.
 struct Progress {
   uint64_t rounds = 0;
+  uint64_t step = 0;
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   double validation_loss = std::numeric_limits<double>::quiet_NaN();
 };
@@ -54,6 +55,8 @@ Progress ReadProgress(const std::string& path) {
     const Json record = RecordOf(line);
     if (!record.is_object()) continue;
     progress.rounds = record["round"].get<uint64_t>() + 1;
+    const double step = NumberAt(record, "step");
+    progress.step = step >= 0 ? static_cast<uint64_t>(step) : 0;
     progress.train_loss = NumberAt(record, "train_loss");
     const double validation_loss = NumberAt(record, "validation_loss");
     if (validation_loss == validation_loss) progress.validation_loss = validation_loss;
@@ -87,9 +90,10 @@ absl::Time TimeOfLastRecord(const std::string& folder) {
 std::vector<std::string> RowOf(const std::string& folder, absl::Time time) {
   const auto config = LoadConfig(folder + "/config.yaml");
   const Progress progress = ReadProgress(folder + "/metrics.jsonl");
+  const uint64_t rounds = config.ok() ? ExpectedRounds(*config, progress.rounds, progress.step) : 0;
   return {fs::path(folder).filename().string(),
           StateOf(folder),
-          absl::StrCat(progress.rounds, "/", config.ok() ? absl::StrCat(RoundCount(*config)) : "?"),
+          absl::StrCat(progress.rounds, "/", rounds > 0 ? absl::StrCat(rounds) : "?"),
           FormatLoss(progress.train_loss),
           FormatLoss(progress.validation_loss),
           absl::FormatTime("%Y-%m-%d %H:%M", time, absl::LocalTimeZone())};

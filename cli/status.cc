@@ -107,7 +107,7 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
   Json json = FiguresJson(Summarize(config, status, RunOutcome::kStopped, status.failure, 0));
   json.update({{"phase", Name(status.phase)},
                {"trouble", TroubleLines(status)},
-               {"rounds_of", RoundCount(config)},
+               {"rounds_of", RoundsOf(config, status)},
                {"steps_of", config.run.steps},
                {"seconds", status.seconds},
                {"seconds_left", SecondsLeft(config, status)},
@@ -120,6 +120,15 @@ std::string FormatStatusJson(const RunConfig& config, const RunStatus& status) {
                {"workers", workers},
                {"shards_wanted", status.shards_wanted},
                {"shards", shards}});
+  json["interval"] = Json();
+  if (status.interval.has_value()) {
+    const IntervalStatus& interval = *status.interval;
+    json["interval"] = {{"inner_steps", interval.inner_steps},
+                        {"first_round", interval.first_round},
+                        {"changes", interval.changes},
+                        {"reason", interval.reason},
+                        {"lost_share", NumberOrNull(interval.lost_share)}};
+  }
   return JsonText(json);
 }
 

@@ -35,6 +35,11 @@ uint64_t RoundsDone(const RunStatus& status) {
   return status.records.empty() ? 0 : uint64_t{status.records.back().round} + 1;
 }
 
+uint64_t RoundsOf(const RunConfig& config, const RunStatus& status) {
+  if (status.interval.has_value()) return status.interval->rounds;
+  return ExpectedRounds(config, RoundsDone(status), StepsDone(status));
+}
+
 ByteCounts TotalBytes(const RunStatus& status) {
   ByteCounts total;
   for (const MemberStatus& member : status.members) total = total + member.state.bytes;

@@ -60,6 +60,8 @@ uint64_t RoundsDone(const RunStatus& status);
 
 // The inner steps that all live workers have done.
 uint64_t StepsDone(const RunStatus& status);
+// Rounds of the run, or with sync.inner_steps auto as many as are expected; 0: not known.
+uint64_t RoundsOf(const RunConfig& config, const RunStatus& status);
 // Sums over workers, lost ones included.
 ByteCounts TotalBytes(const RunStatus& status);
 

@@ -247,6 +247,25 @@ Lines Notes(const ViewInput& input) {
   return notes;
 }
 
+// "15 steps"; of an interval that is fitted also its bounds.
+std::string IntervalText(const ViewInput& input) {
+  const SyncSection& sync = input.config->sync;
+  const auto steps = [](uint32_t count) {
+    return absl::StrCat(count, count == 1 ? " step" : " steps");
+  };
+  if (!FitsInterval(*input.config)) return steps(sync.inner_steps);
+  const std::string bounds =
+      absl::StrCat("auto: ", sync.inner_steps_min, " to ", sync.inner_steps_max);
+  const std::optional<IntervalStatus>& interval = input.status->interval;
+  if (!interval.has_value()) return absl::StrCat(bounds, " steps");
+  return absl::StrCat(steps(interval->inner_steps), " (", bounds, ")");
+}
+
+// "4/11", or "4" while the number of the run's rounds is not known.
+std::string RoundOf(uint64_t rounds_done, uint64_t rounds) {
+  return rounds > 0 ? absl::StrCat(rounds_done, "/", rounds) : absl::StrCat(rounds_done);
+}
+
 }  // namespace
 
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
@@ -271,8 +290,7 @@ std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& st
     Append(Row(name, value, style.width), &lines);
   };
   row("longwave",
-      absl::StrCat("preset ", config.run.preset, ", a sync every ", config.sync.inner_steps,
-                   config.sync.inner_steps == 1 ? " step" : " steps"));
+      absl::StrCat("preset ", config.run.preset, ", a sync every ", IntervalText(input)));
   row("model", model);
   row("cluster", cluster);
   if (!input.run_folder.empty()) row("run", input.run_folder);
@@ -298,8 +316,8 @@ std::vector<std::string> ViewLines(const ViewInput& input, const TextStyle& styl
                                                   static_cast<double>(config.run.steps)
                                             : 0;
   const std::string progress =
-      absl::StrFormat("%3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), record.steps,
-                      config.run.steps, record.rounds, RoundCount(config));
+      absl::StrFormat("%3.0f %%  step %d/%d  round %s", std::floor(100 * share), record.steps,
+                      config.run.steps, RoundOf(record.rounds, RoundsOf(config, status)));
   const size_t columns = DisplayWidth(progress) + 1;
   const size_t bar_width = style.width > columns + 3 ? style.width - columns : 0;
   add(input.is_whole   ? absl::StrCat("progress ", progress)
@@ -314,6 +332,13 @@ std::vector<std::string> ViewLines(const ViewInput& input, const TextStyle& styl
   const std::string spark = Sparkline(ValidationLosses(status), kSparklineColumns, style);
   if (!spark.empty() && !input.is_whole) absl::StrAppend(&losses, "  ", spark);
   add(losses);
+  if (status.interval.has_value() && !status.interval->reason.empty()) {
+    Append(Row("interval",
+               absl::StrCat(status.interval->reason, " (since round ", status.interval->first_round,
+                            ")"),
+               style.width),
+           &lines);
+  }
   if (!status.inequality.empty() && !record.replicas_may_differ)
     add(absl::StrCat("replicas differ: ", status.inequality), Hue::kBad);
   if (input.restarts > 0 || status.repairs > 0) {

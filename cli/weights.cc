@@ -100,10 +100,11 @@ absl::Status WriteWeights(const Target& target, const std::string& file) {
       const PresentWeights weights,
       FetchPresentWeights(config, name, *run.manifest, std::move(start), kPatience));
   LONGWAVE_RETURN_IF_ERROR(
-      WriteModel(file, config, *run.manifest, layout, weights.theta.data(),
-                 std::min(uint64_t{weights.rounds} * config.sync.inner_steps, config.run.steps)));
+      WriteModel(file, config, *run.manifest, layout, weights.theta.data(), weights.steps));
   PrintLine(stdout, "wrote ", file, ": the model after round ", weights.rounds, " of ",
-            RoundCount(config), ", state ", FormatHash(weights.state_hash));
+            FitsInterval(config) ? "about " : "",
+            ExpectedRounds(config, weights.rounds, weights.steps), ", state ",
+            FormatHash(weights.state_hash));
   return absl::OkStatus();
 }
 

@@ -13,13 +13,13 @@
 
 namespace longwave {
 
-ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout, uint32_t until)
+ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout, SyncPlan plan,
+                         uint32_t until)
     : config_(config),
       layout_(layout),
       schedule_(config->train, config->run.steps),
-      plan_(config->sync.inner_steps, FragmentCount(config->sync.fragments, *layout),
-            config->sync.overlap, config->run.steps),
-      until_(until),
+      plan_(std::move(plan)),
+      until_(std::min(until, plan_.rounds().decided_rounds())),
       theta_(layout->parameter_count()) {
   if (config->sync.signal == SignalKind::kGradient) gradient_.resize(layout->parameter_count());
 }
@@ -27,8 +27,11 @@ ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout, uint32_t
 absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig* config,
                                                                  const Layout* layout,
                                                                  std::vector<float> initial,
-                                                                 uint32_t threads, uint32_t until) {
-  std::unique_ptr<ModelReplay> replay(new ModelReplay(config, layout, until));
+                                                                 uint32_t threads, uint32_t until,
+                                                                 const Intervals& intervals) {
+  SyncPlan plan = SyncPlanOf(*config, FragmentCount(config->sync.fragments, *layout));
+  if (FitsInterval(*config)) LONGWAVE_RETURN_IF_ERROR(plan.Extend(intervals));
+  std::unique_ptr<ModelReplay> replay(new ModelReplay(config, layout, std::move(plan), until));
   if (!initial.empty() && initial.size() != layout->parameter_count()) {
     return InvalidArgument("initial weights: got ", initial.size(), " parameters, wanted ",
                            layout->parameter_count());

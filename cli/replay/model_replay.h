@@ -33,11 +33,9 @@ class ModelReplay {
   // config and layout outlive the object; CanCatchUp(config). initial: the weights before round 0;
   // empty: not known, so that each segment begins with a snapshot. until: later updates are
   // skipped.
-  static absl::StatusOr<std::unique_ptr<ModelReplay>> Create(const RunConfig* config,
-                                                             const Layout* layout,
-                                                             std::vector<float> initial,
-                                                             uint32_t threads,
-                                                             uint32_t until = kRoundNever);
+  static absl::StatusOr<std::unique_ptr<ModelReplay>> Create(
+      const RunConfig* config, const Layout* layout, std::vector<float> initial, uint32_t threads,
+      uint32_t until = kRoundNever, const Intervals& intervals = {});
 
   // Adds a shard's snapshots; call before the shard's updates.
   void AddModels(const std::vector<SnapshotHeader>& snapshots, const LoadModel& load);
@@ -70,7 +68,7 @@ class ModelReplay {
   const std::vector<float>& theta() const { return theta_; }  // after Finish
 
  private:
-  ModelReplay(const RunConfig* config, const Layout* layout, uint32_t until);
+  ModelReplay(const RunConfig* config, const Layout* layout, SyncPlan plan, uint32_t until);
   double LearningRate(uint32_t segment, uint32_t round) const;
   // Compares the snapshot before `round` with the known state, or starts from it.
   absl::Status OnSnapshot(uint32_t segment, uint32_t round);

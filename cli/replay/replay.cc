@@ -23,6 +23,7 @@
 #include "common/control/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
+#include "worker/member/sync_options.h"
 #include "worker/weights/safetensors.h"
 #include "worker/weights/write_model.h"
 
@@ -117,33 +118,42 @@ void PrintAudit(const RunReplayReport& report) {
 
 // Writes the model as a worker does at the end.
 absl::Status WriteReplayed(const std::string& path, const RunReplayReport& report,
-                           const RunConfig& config, const Manifest& manifest,
-                           const Layout& layout) {
+                           const RunConfig& config, const Manifest& manifest, const Layout& layout,
+                           const Intervals& intervals) {
   if (!report.state_hash.has_value()) {
     return FailedPrecondition("no weights for ", path, ": ", report.why_no_state);
   }
-  const uint64_t steps =
-      std::min<uint64_t>(config.run.steps, uint64_t{report.rounds} * config.sync.inner_steps);
+  RoundPlan rounds = RoundPlanOf(config);
+  if (FitsInterval(config)) LONGWAVE_RETURN_IF_ERROR(rounds.Extend(intervals));
+  const uint64_t steps = rounds.FirstStep(report.rounds);
   LONGWAVE_RETURN_IF_ERROR(
       WriteModel(path, config, manifest, layout, report.parameters.data(), steps));
   Row("weights", path);
   return absl::OkStatus();
 }
 
+absl::StatusOr<CoordinatorRecord> RecordOf(const std::string& run_folder, const char* why) {
+  const std::string folder = run_folder + "/state/coordinator";
+  absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
+  if (absl::IsNotFound(file.status())) {
+    return NotFound("got no coordinator's record in ", folder, ", wanted it there: ", why);
+  }
+  LONGWAVE_RETURN_IF_ERROR(file.status());
+  return std::move(file->record);
+}
+
 // Names and shapes of the run's parameters. Only the coordinator knows those of a model that the
 // workers bring.
 absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& run_folder) {
   if (config.model.kind == "gpt") return GptManifest(config.model);
-  const std::string folder = run_folder + "/state/coordinator";
-  const absl::StatusOr<CoordinatorFile> file =
-      ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
-  if (absl::IsNotFound(file.status()) || (file.ok() && !file->record.manifest.has_value())) {
-    return NotFound("got no coordinator's record in ", folder,
-                    ", wanted it there: the model is the workers' (model.kind: ", config.model.kind,
-                    "), and its names and shapes are in that record");
-  }
-  if (!file.ok()) return file.status();
-  return *file->record.manifest;
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const CoordinatorRecord record,
+      RecordOf(run_folder,
+               "the model is the workers' (model.kind: external), and its names and "
+               "shapes are in that record"));
+  if (record.manifest.has_value()) return *record.manifest;
+  return NotFound("got a coordinator's record without a model in ", run_folder,
+                  ", wanted one of a run that has begun");
 }
 
 }  // namespace
@@ -161,6 +171,13 @@ absl::Status Replay(const ReplayOptions& options) {
     LONGWAVE_RETURN_IF_ERROR(CheckReadable(options.run_folder + record));
   // Read before the logs, which then have all these rounds even if the run goes on.
   input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
+  if (FitsInterval(config)) {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        CoordinatorRecord record,
+        RecordOf(options.run_folder,
+                 "with sync.inner_steps auto the inner steps of the rounds are in that record"));
+    input.intervals = std::move(record.intervals);
+  }
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
     std::error_code error;
@@ -206,7 +223,8 @@ absl::Status Replay(const ReplayOptions& options) {
     Row("model", "not made again: ", report.why_no_state);
   }
   if (!options.weights.empty()) {
-    LONGWAVE_RETURN_IF_ERROR(WriteReplayed(options.weights, report, config, manifest, layout));
+    LONGWAVE_RETURN_IF_ERROR(
+        WriteReplayed(options.weights, report, config, manifest, layout, input.intervals));
   }
   if (report.problem_count() > 0) return DataLoss(report.problem_count(), " promises were broken");
   if (!is_the_runs) return DataLoss("the model is not the run's");

@@ -126,7 +126,7 @@ absl::StatusOr<RunReplayReport> ReplayUntil(const RunReplayInput& input, uint32_
   std::unique_ptr<ModelReplay> model;
   if (CanCatchUp(*input.config)) {
     LONGWAVE_ASSIGN_OR_RETURN(model, ModelReplay::Create(input.config, input.layout, input.initial,
-                                                         input.threads, until));
+                                                         input.threads, until, input.intervals));
   } else {
     report.why_no_state =
         absl::StrCat("under sync.update: ", std::string(Name(input.config->sync.update)),

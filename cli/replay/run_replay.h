@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
+#include "common/control/control.h"
 #include "common/layout/layout.h"
 #include "server/audit/shard_audit.h"
 
@@ -26,6 +27,7 @@ struct RunReplayInput {
   std::vector<float> initial;              // the weights before round 0; empty: not known
   uint32_t threads = 1;
   std::vector<RecordedRound> recorded;  // in their order
+  Intervals intervals;  // with sync.inner_steps auto: the decided rounds; later ones are left out
 };
 
 struct RunReplayReport {

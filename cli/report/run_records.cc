@@ -24,15 +24,16 @@ struct Column {
 }  // namespace
 
 Json RoundsOf(const std::string& metrics_file) {
-  std::array<Column, 9> columns = {{{"step", Thinning::kLast, {}},
-                                    {"tokens", Thinning::kLast, {}},
-                                    {"seconds", Thinning::kLast, {}},
-                                    {"bytes_pushed", Thinning::kLast, {}},
-                                    {"bytes_pulled", Thinning::kLast, {}},
-                                    {"members", Thinning::kLast, {}},
-                                    {"train_loss", Thinning::kMean, {}},
-                                    {"validation_loss", Thinning::kMean, {}},
-                                    {"compute_share", Thinning::kMean, {}}}};
+  std::array<Column, 10> columns = {{{"step", Thinning::kLast, {}},
+                                     {"tokens", Thinning::kLast, {}},
+                                     {"seconds", Thinning::kLast, {}},
+                                     {"bytes_pushed", Thinning::kLast, {}},
+                                     {"bytes_pulled", Thinning::kLast, {}},
+                                     {"members", Thinning::kLast, {}},
+                                     {"train_loss", Thinning::kMean, {}},
+                                     {"validation_loss", Thinning::kMean, {}},
+                                     {"compute_share", Thinning::kMean, {}},
+                                     {"round", Thinning::kLast, {}}}};
   std::vector<double> lengths;
   double before = 0;
   std::ifstream file(metrics_file, std::ios::binary);

@@ -45,7 +45,21 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
   return std::nullopt;
 }
 
+// A contradiction between bounds of the interval that is fitted.
+std::optional<Contradiction> InBounds(const RunConfig& config) {
+  const SyncSection& sync = config.sync;
+  if (sync.inner_steps_min > sync.inner_steps_max) {
+    return Between({"sync.inner_steps_min", "sync.inner_steps_max"}, "sync.inner_steps_min: got ",
+                   sync.inner_steps_min, ", wanted at most sync.inner_steps_max (",
+                   sync.inner_steps_max, ")");
+  }
+  if (sync.inner_steps_min <= config.run.steps) return std::nullopt;
+  return Between({"sync.inner_steps_min", "run.steps"}, "sync.inner_steps_min: got ",
+                 sync.inner_steps_min, ", wanted at most run.steps (", config.run.steps, ")");
+}
+
 std::optional<Contradiction> InRounds(const RunConfig& config) {
+  if (FitsInterval(config)) return InBounds(config);
   if (config.sync.inner_steps <= config.run.steps) return std::nullopt;
   return Between({"sync.inner_steps", "run.steps"}, "sync.inner_steps: got ",
                  config.sync.inner_steps, ", wanted at most run.steps (", config.run.steps,
@@ -54,7 +68,8 @@ std::optional<Contradiction> InRounds(const RunConfig& config) {
 
 std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
   if (sync.signal == SignalKind::kGradient && sync.inner_steps != 1) {
-    return Between({"sync.inner_steps", "sync.signal"}, "sync.inner_steps: got ", sync.inner_steps,
+    return Between({"sync.inner_steps", "sync.signal"}, "sync.inner_steps: got ",
+                   sync.inner_steps == 0 ? "auto" : absl::StrCat(sync.inner_steps),
                    ", wanted 1 with sync.signal gradient");
   }
   if (sync.update == UpdateRule::kInner && sync.signal != SignalKind::kGradient) {
@@ -86,15 +101,18 @@ std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
 }
 
 std::optional<Contradiction> InOverlap(const SyncSection& sync) {
-  if (sync.fragments > sync.inner_steps) {
-    return Between({"sync.fragments", "sync.inner_steps"}, "sync.fragments: got ", sync.fragments,
-                   ", wanted at most sync.inner_steps (", sync.inner_steps, ")");
+  // All fragments and the overlap fit each H that a round may have.
+  const char* const key = sync.inner_steps == 0 ? "sync.inner_steps_min" : "sync.inner_steps";
+  const uint32_t least = LeastInnerSteps(sync);
+  if (sync.fragments > least) {
+    return Between({"sync.fragments", key}, "sync.fragments: got ", sync.fragments,
+                   ", wanted at most ", key, " (", least, ")");
   }
-  const uint32_t steps_between = (sync.inner_steps + sync.fragments - 1) / sync.fragments;
+  const uint32_t steps_between = (least + sync.fragments - 1) / sync.fragments;
   if (sync.overlap >= steps_between) {
-    return Between({"sync.overlap", "sync.inner_steps", "sync.fragments"}, "sync.overlap: got ",
-                   sync.overlap, ", wanted fewer than the ", steps_between,
-                   " steps between two syncs (sync.inner_steps over sync.fragments)");
+    return Between({"sync.overlap", key, "sync.fragments"}, "sync.overlap: got ", sync.overlap,
+                   ", wanted fewer than the ", steps_between, " steps between two syncs (", key,
+                   " over sync.fragments)");
   }
   if ((sync.overlap > 0 || sync.fragments > 1) && sync.update == UpdateRule::kLocal) {
     return Between({"sync.overlap", "sync.fragments", "sync.update"},
@@ -121,11 +139,11 @@ std::optional<Contradiction> InWeights(const RunConfig& config) {
   const uint64_t weight = ContributionWeightMax(config);
   if (weight <= kWeightMax) return std::nullopt;
   const uint64_t steps = ContributionStepsMax(config);
-  return Between(
-      {"sync.inner_steps", "train.batch", "model.context", "sync.fragments", "run.steps"},
-      "sync.inner_steps: got ", config.sync.inner_steps, ", with which a contribution is of up to ",
-      steps, " steps of ", weight / steps, " tokens (train.batch times model.context), ", weight,
-      " in all, wanted at most ", kWeightMax);
+  const char* const key = FitsInterval(config) ? "sync.inner_steps_max" : "sync.inner_steps";
+  return Between({key, "train.batch", "model.context", "sync.fragments", "run.steps"}, key,
+                 ": got ", MostInnerSteps(config.sync), ", with which a contribution is of up to ",
+                 steps, " steps of ", weight / steps, " tokens (train.batch times model.context), ",
+                 weight, " in all, wanted at most ", kWeightMax);
 }
 
 std::optional<Contradiction> InTiles(const SyncSection& sync) {

@@ -37,6 +37,7 @@ Each key has its default, and in brackets its values. The last word there says w
   differs, with the key and both values.
 - *at most*: the coordinator and the shards have the same value, and a worker has the same or a smaller one.
 - *all without topk*: as *all*, unless `sync.up.selection` is `topk`.
+- *all with auto*: as *all*, if `sync.inner_steps` is `auto`.
 - no word: each process may have its own value, and may come back with another.
 )";
 
@@ -69,7 +70,8 @@ std::string SectionTitle(const std::string& section) {
 }
 
 std::string_view BindingWords(Binding binding) {
-  return EnumName(binding, {"", "; *all*", "; *all without topk*", "; *at most*"});
+  return EnumName(binding,
+                  {"", "; *all*", "; *all without topk*", "; *at most*", "; *all with auto*"});
 }
 
 }  // namespace
@@ -106,6 +108,8 @@ std::string BindingSettings(const RunConfig& config) {
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.binding == Binding::kNone || (own_k && key.binding == Binding::kEqualDrawn)) continue;
+    // Runs with a fixed interval have the settings that they had before there was another.
+    if (key.binding == Binding::kEqualAuto && !FitsInterval(config)) continue;
     absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
   absl::StrAppend(&text, "arithmetic version: ", kArithmeticVersion, "\n");

@@ -154,9 +154,16 @@ std::vector<ConfigKey> SyncKeys() {
                 "s, the signal of a worker. `pseudo-gradient`: θ − θᵢ, the anchor minus the "
                 "replica after H inner steps. `gradient` (H = 1): lr·g. With `sync.update: inner` "
                 "it is g itself, so that clipping and optimizer see the merged gradient."),
-      WholeKey(LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
-               "H: inner steps between syncs, at most `run.steps`. It is 1 with the gradient as "
-               "the signal."),
+      WholeOrAutoKey(
+          LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
+          "H: inner steps between syncs, at most `run.steps`. It is 1 with the gradient as the "
+          "signal. `auto`: the coordinator fits H to the links while the run trains."),
+      WholeKey(LONGWAVE_KEY(sync.inner_steps_min), 2, 1, 1'000'000,
+               "The smallest H of `auto`. Fragments and an overlap have to fit it."),
+      WholeKey(LONGWAVE_KEY(sync.inner_steps_max), 100, 1, 1'000'000, "The largest H of `auto`."),
+      NumberKey(LONGWAVE_KEY(sync.target_share), 0.03, 0.001, 0.5,
+                "With `auto`: the share of their time for which syncs may keep members from "
+                "computing, without the wait for members that compute more slowly."),
       NumberKey(LONGWAVE_KEY(sync.beta), 0.45, 0, kMomentumMax,
                 "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent, "
                 "and a signal whose push was late is added whole to the next one."),

@@ -17,6 +17,7 @@ enum class Binding : uint8_t {
   kEqual,       // all processes of a run: the key decides the run's results
   kEqualDrawn,  // as kEqual if the round's seed or stride selects what is sent; else none
   kAtMost,      // coordinator and shards agree; a worker has at most their value
+  kEqualAuto,   // as kEqual with sync.inner_steps auto; else none
 };
 
 // A key of the configuration. Parser, formatter, overrides and the reference all read the table

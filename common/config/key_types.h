@@ -47,6 +47,25 @@ ConfigKey WholeKey(const char* name, Field field, uint64_t default_value, uint64
               }};
 }
 
+// Likewise, or `auto`, which is 0.
+template <typename Field>
+ConfigKey WholeOrAutoKey(const char* name, Field field, uint64_t default_value, uint64_t min,
+                         uint64_t max, const char* meaning) {
+  ConfigKey key = WholeKey(name, field, default_value, min, max, meaning);
+  absl::StrAppend(&key.wanted, ", or auto");
+  key.schema = absl::StrCat(R"({"type": ["integer", "string"], "minimum": )", min,
+                            R"(, "maximum": )", max, R"(, "pattern": "^auto$"})");
+  key.get = [get = key.get, field](const RunConfig& config) {
+    return field(config) == 0 ? "auto" : get(config);
+  };
+  key.set = [set = key.set, field](RunConfig& config, std::string_view text) {
+    if (text != "auto") return set(config, text);
+    field(config) = 0;
+    return true;
+  };
+  return key;
+}
+
 template <typename Field>
 ConfigKey NumberKey(const char* name, Field field, double default_value, double min, double max,
                     const char* meaning) {

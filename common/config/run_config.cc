@@ -21,8 +21,23 @@ std::string_view Name(UpdateRule update) {
   return EnumName(update, {"sgd", "sign", "nesterov", "inner", "local"});
 }
 
+uint32_t LeastInnerSteps(const SyncSection& sync) {
+  return sync.inner_steps == 0 ? sync.inner_steps_min : sync.inner_steps;
+}
+
+uint32_t MostInnerSteps(const SyncSection& sync) {
+  return sync.inner_steps == 0 ? sync.inner_steps_max : sync.inner_steps;
+}
+
 uint64_t RoundCount(const RunConfig& config) {
-  return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
+  return CeilDivide(config.run.steps, std::max<uint64_t>(1, LeastInnerSteps(config.sync)));
+}
+
+uint64_t ExpectedRounds(const RunConfig& config, uint64_t rounds_done, uint64_t steps_done) {
+  if (!FitsInterval(config)) return RoundCount(config);
+  if (rounds_done == 0 || steps_done == 0) return 0;
+  const uint64_t left = config.run.steps - std::min(steps_done, config.run.steps);
+  return rounds_done + CeilDivide(left * rounds_done, steps_done);
 }
 
 std::string FewRoundsSentence(const RunConfig& config) {
@@ -30,6 +45,12 @@ std::string FewRoundsSentence(const RunConfig& config) {
   constexpr uint64_t kRoundsEnough = 10;
   const uint64_t rounds = RoundCount(config);
   if (rounds >= kRoundsEnough) return "";
+  if (FitsInterval(config)) {
+    return absl::StrCat("at most ", rounds, rounds == 1 ? " round is" : " rounds are",
+                        " few (run.steps ", config.run.steps, " over sync.inner_steps_min ",
+                        config.sync.inner_steps_min, "): loss and bytes say little of fewer than ",
+                        kRoundsEnough);
+  }
   return absl::StrCat(rounds, rounds == 1 ? " is" : " are", " few (run.steps ", config.run.steps,
                       " over sync.inner_steps ", config.sync.inner_steps,
                       "): loss and bytes say little of fewer than ", kRoundsEnough);
@@ -46,9 +67,13 @@ absl::Duration AwayTimeout(const RunConfig& config) {
 }
 
 uint64_t ContributionStepsMax(const RunConfig& config) {
-  const uint64_t inner_steps = config.sync.inner_steps;
+  const uint64_t inner_steps = MostInnerSteps(config.sync);
   const uint64_t rounds = RoundCount(config);
   if (rounds <= 1) return config.run.steps;
+  if (FitsInterval(config)) {
+    const uint64_t rounds_covered = config.sync.fragments == 1 ? 1 : 2;
+    return std::min(rounds_covered * inner_steps, config.run.steps);
+  }
   if (config.sync.fragments == 1) return inner_steps;
   // The first fragment waits longest for the end: since ⌈H / F⌉ steps into the round before the
   // last. A model with fewer fragments than wanted waits less.

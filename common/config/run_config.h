@@ -74,9 +74,12 @@ struct TrainSection {
 // The pipeline's knobs: signal → momentum → select → quantize → residual → merge → update.
 struct SyncSection {
   SignalKind signal = SignalKind::kPseudoGradient;
-  uint32_t inner_steps = 0;  // H: steps between syncs; 1 when the signal is the gradient
-  double beta = 0;           // β of the momentum
-  double alpha = 1;          // α: share of what was sent that leaves the residual
+  // H: steps between syncs; 1 when the signal is the gradient. 0: auto, see FitsInterval.
+  uint32_t inner_steps = 0;
+  uint32_t inner_steps_min = 0, inner_steps_max = 0;  // bounds with auto
+  double target_share = 0;                            // likewise: the time that syncs may cost
+  double beta = 0;                                    // β of the momentum
+  double alpha = 1;  // α: share of what was sent that leaves the residual
   Transform transform = Transform::kNone;
   Tiling tiling = Tiling::kModel;
   uint32_t block = 64;
@@ -155,8 +158,19 @@ struct RunConfig {
 std::string_view Name(SignalKind signal);  // "gradient", "pseudo-gradient"
 std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner", "local"
 
-// Rounds of a run: ceil(steps / H).
+// Whether the coordinator fits the interval H to the links while the run trains.
+inline bool FitsInterval(const RunConfig& config) { return config.sync.inner_steps == 0; }
+
+// The smallest and the largest H that a round may have: the bounds with auto, else H itself.
+uint32_t LeastInnerSteps(const SyncSection& sync);
+uint32_t MostInnerSteps(const SyncSection& sync);
+
+// Rounds of a run: ceil(steps / H), and with auto the most that there can be.
 uint64_t RoundCount(const RunConfig& config);
+
+// Rounds of a run of which so many are done, for people: with auto as many as there will be if they
+// go on as before, and 0 before the first.
+uint64_t ExpectedRounds(const RunConfig& config, uint64_t rounds_done, uint64_t steps_done);
 
 // A warning for a run whose few rounds say little of its method; empty if the run has enough.
 std::string FewRoundsSentence(const RunConfig& config);
@@ -171,7 +185,7 @@ absl::Duration AwayTimeout(const RunConfig& config);
 
 // The most inner steps that one contribution covers: H, or run.steps if those are fewer. With
 // fragments, contributions of the last round cover more, since all of its signals are taken at its
-// end: up to 2·H − ⌈H / F⌉.
+// end: up to 2·H − ⌈H / F⌉; with auto 2·H, since the round before may be longer.
 uint64_t ContributionStepsMax(const RunConfig& config);
 
 // The largest weight of one contribution, in tokens: ContributionStepsMax times train.batch times

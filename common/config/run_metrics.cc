@@ -9,7 +9,7 @@ void ShowRun(const RunConfig& config, Metrics* metrics) {
   metrics->ShowInfo("longwave_run_info",
                     {config.run.preset, config.model.kind, std::string(Name(config.sync.signal)),
                      config.security.mode});
-  metrics->gauge("longwave_inner_steps").Set(config.sync.inner_steps);
+  metrics->gauge("longwave_inner_steps").Set(MostInnerSteps(config.sync));
   metrics->gauge("longwave_round_grace_seconds").Set(config.cluster.grace_max_s);
   metrics->gauge("longwave_heartbeat_interval_seconds").Set(config.cluster.heartbeat_interval_s);
   metrics->gauge("longwave_heartbeat_timeout_seconds").Set(config.cluster.heartbeat_timeout_s);

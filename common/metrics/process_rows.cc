@@ -14,7 +14,9 @@ Rows EveryRows() {
                "1. The labels say what the run is: `run.preset`, `model.kind`, `sync.signal` and "
                "`security.mode` of this process's configuration. The coordinator's has neither "
                "`shard` nor `worker`, so that there is one a run."),
-      GaugeRow("longwave_inner_steps", "Inner steps of a round, H (`sync.inner_steps`)."),
+      GaugeRow("longwave_inner_steps",
+               "Inner steps of a round, H (`sync.inner_steps`). With `auto`: the most that a round "
+               "may have."),
       GaugeRow("longwave_round_grace_seconds",
                "Time that a round waits at most for the other members, once a quorum has pushed "
                "(`cluster.grace_max_s`)."),

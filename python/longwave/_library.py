@@ -107,6 +107,8 @@ class Figures(Structure):
         ("seconds_syncing", c_double),
         ("learning_rate", c_double),
         ("writes_weights", c_int),
+        ("inner_steps", c_uint64),
+        ("rounds", c_uint64),
     ]
 
 

@@ -28,7 +28,13 @@ class RunState:
 
     @property
     def rounds(self) -> int:
-        return int(self._member.run.rounds)
+        """The run's rounds; with sync.inner_steps auto, as many as it will have if the interval stays."""
+        return int(self._figures().rounds)
+
+    @property
+    def inner_steps(self) -> int:
+        """The inner steps of the next step's round, H. With sync.inner_steps auto another round may have another."""
+        return int(self._figures().inner_steps)
 
     @property
     def members(self) -> int:

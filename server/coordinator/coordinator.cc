@@ -31,7 +31,9 @@ void AddFormer(uint64_t incarnation, std::vector<uint64_t>* former) {
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
-    : options_(options), ledger_(options.rounds) {}
+    : options_(options), ledger_(options.rounds) {
+  if (options.interval) schedule_.emplace(*options.interval, options.heartbeat_timeout);
+}
 
 std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, absl::Time now,
                                                  Rng& rng) {
@@ -171,8 +173,7 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
 }
 
 ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
-  const auto finished =
-      static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), options_.rounds));
+  const auto finished = static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), rounds()));
   return {run_, shard.restore, finished, shard.state.log_records, shard.told_epoch};
 }
 

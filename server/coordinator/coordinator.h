@@ -17,6 +17,7 @@
 #include "server/coordinator/coordinator_interface.h"
 #include "server/coordinator/coordinator_record.h"
 #include "server/coordinator/round_ledger.h"
+#include "server/coordinator/round_schedule.h"
 
 namespace longwave {
 
@@ -112,6 +113,9 @@ namespace longwave {
 // every shard know an epoch that has this worker as it is now. Before a worker's first membership
 // the answers say `waiting`. So no push reaches a shard that does not know its sender, however
 // often the members change. A shard gets the run's manifest with the epoch.
+//
+// With `interval` the coordinator decides the inner steps of rounds (RoundSchedule). A decision is
+// durable before it is told, and stands. A member begins no round before it knows its steps.
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistration, a reply, or Refused with
@@ -247,6 +251,7 @@ class Coordinator {
   void OnTrace(const std::string& trace, absl::Time now, Effects& effects);  // of a registration
   void RefuseAll(const std::string& why, Effects& effects);
   void TakeAsNewest();
+  bool IsBeforeTaken(uint32_t epoch) const;  // what a process knows since then proves nothing
 
   // --- coordinator_members.cc: the members
   void BeginTrainingIfComplete(absl::Time now, Effects& effects);
@@ -304,7 +309,7 @@ class Coordinator {
   // that is promised.
   bool IsSealed() const;
   // As far as the shards' heartbeats have reported.
-  bool AllAreClosed() const { return ledger_.closed_rounds() >= options_.rounds; }
+  bool AllAreClosed() const { return KnowsRounds() && ledger_.closed_rounds() >= rounds(); }
   // Gives notice once the wait exceeds heartbeat_timeout.
   void SayWhatIsMissing(absl::Duration waited, Effects& effects);
   // Why the run is not finished although all members have ended.
@@ -317,8 +322,13 @@ class Coordinator {
   void ForgiveOwnPause(absl::Time now);
   void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
   uint32_t NewestRound() const;  // open at any shard
-  // True: the shards have closed more rounds than was known.
-  bool HearOfClosedRounds();
+  bool HearOfClosedRounds();     // true: the shards have closed more rounds than was known
+
+  // --- coordinator_intervals.cc
+  uint64_t rounds() const;  // of the run; while it is not known the most that there can be
+  bool KnowsRounds() const { return !schedule_ || schedule_->plan().round_count() != kRoundNever; }
+  uint32_t NewestBegun() const;  // by members, as far as is known
+  void DecideIntervals(Effects& effects);
 
   // --- coordinator_warnings.cc: each warning once, in the log and in the status
   void Warn(std::string worker, const std::string& text, Effects& effects);
@@ -357,6 +367,7 @@ class Coordinator {
   std::map<uint32_t, Worker> workers_;  // by index; lost ones stay for status and may come back
   std::map<uint32_t, Shard> shards_;
   Membership membership_;
+  std::optional<RoundSchedule> schedule_;  // null: the interval is fixed
   RoundLedger ledger_;
   uint64_t repairs_ = 0;
   std::vector<Warning> warnings_;
@@ -381,6 +392,7 @@ class Coordinator {
 
   bool unsaved_ = false;
   bool manifest_unsaved_ = false;  // likewise start_hashes_
+  bool intervals_unsaved_ = false;
 };
 
 }  // namespace longwave

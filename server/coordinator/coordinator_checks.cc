@@ -282,6 +282,10 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
                                    worker.incarnation));
   }
   if (worker.left || !heartbeat.failure.empty()) return absl::OkStatus();
+  if (schedule_) {
+    LONGWAVE_RETURN_IF_ERROR(
+        schedule_->CheckKnown(heartbeat, IsBeforeTaken(heartbeat.known_epoch)));
+  }
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
     return InvalidArgument(Describe(worker.member),
                            " reports rounds, but the run has not begun; wanted none");

@@ -12,7 +12,8 @@ namespace longwave {
 void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
   const Worker* const validator = Validator();
-  if (validator == nullptr) return;  // no member goes on; a worker that rejoins may report more
+  // No member goes on. A worker that rejoins may report more, or wait for its next round.
+  if (validator == nullptr) return DecideIntervals(effects);
   const bool promised = options_.promises_equal_replicas;
   const bool were_equal = ledger_.replicas_equal();
   const uint32_t next_round = ledger_.next_round();
@@ -22,11 +23,11 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (ledger_.next_round() != next_round) unsaved_ = true;
   bool is_in_vain = false;
   for (RoundOutcome& outcome : outcomes) {
-    if (promised && outcome.round >= options_.rounds)
-      is_in_vain = LeaveOutOutvoted(outcome, effects);
+    if (schedule_ && outcome.round < rounds()) schedule_->Add(outcome.round, outcome.work);
+    if (promised && outcome.round >= rounds()) is_in_vain = LeaveOutOutvoted(outcome, effects);
     if (promised) OrderRepairs(outcome, effects);
     WarnOfEqualLosses(outcome, effects);
-    if (outcome.record.round < options_.rounds) effects.push_back(RoundFinished{outcome.record});
+    if (outcome.record.round < rounds()) effects.push_back(RoundFinished{outcome.record});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
     Note(effects, "replicas differ: ", ledger_.inequality());
@@ -34,6 +35,7 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (is_in_vain) {
     End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now, effects);
   }
+  DecideIntervals(effects);
 }
 
 bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects) {
@@ -41,7 +43,7 @@ bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
     if (!worker.is_active() || segments.empty()) continue;
-    if (!worker.repair || worker.repair->round < options_.rounds) {
+    if (!worker.repair || worker.repair->round < rounds()) {
       may_help = true;  // no repair of this state was ordered yet
     } else if (segments.size() > outcome.undecided) {
       LeaveOut(worker,
@@ -95,7 +97,7 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
   const bool is_sealed = IsSealed();
   if (is_sealed && Writer() != nullptr) {
-    return End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now,
+    return End(RunPhase::kFinished, absl::StrCat("all ", rounds(), " rounds are done"), now,
                effects);
   }
   // LeaveOutOverdue handles the wait for a sealing round.
@@ -120,7 +122,7 @@ std::string Coordinator::WhatIsMissing() const {
   // Also with rounds that all members have skipped.
   if (!AllAreClosed()) {
     return absl::StrCat("every worker has all rounds, and the shards have closed ",
-                        ledger_.closed_rounds(), ", wanted ", options_.rounds);
+                        ledger_.closed_rounds(), ", wanted ", rounds());
   }
   if (!IsSealed()) {
     for (const auto& [index, worker] : workers_) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/control/longer_run.h"
 #include "server/coordinator/coordinator.h"
@@ -90,6 +91,10 @@ absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
     return Damaged(record.state.seconds, " seconds of training");
   }
   if (absl::Status status = CheckMembers(options, record.state); !status.ok()) return status;
+  if (options.interval.has_value()) {
+    const absl::Status fits = RoundPlan(options.interval->steps).Extend(record.intervals);
+    if (!fits.ok()) return Damaged(fits.message());
+  }
   return CheckRounds(options, record);
 }
 
@@ -107,6 +112,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
       repairs_(record.state.repairs),
       warnings_(std::move(record.state.warnings)),
       seconds_before_(record.state.seconds) {
+  if (options.interval) {
+    schedule_.emplace(*options.interval, options.heartbeat_timeout);
+    LONGWAVE_CHECK(schedule_->Continue(record.intervals).ok());
+    ledger_.SetRoundCount(rounds());
+  }
   for (WorkerRecord& one : record.state.workers) {
     Worker& worker = workers_[one.member.worker];
     static_cast<WorkerRecord&>(worker) = std::move(one);
@@ -150,6 +160,7 @@ CoordinatorRecord Coordinator::Export(absl::Time now) const {
   record.state = ExportState(now);
   record.manifest = manifest_;
   record.start_hashes = start_hashes_;
+  if (schedule_) record.intervals = schedule_->plan().From(0);
   return record;
 }
 
@@ -162,12 +173,13 @@ std::optional<CoordinatorChanges> Coordinator::Unsaved(absl::Time now) const {
     changes.manifest = manifest_;
     changes.start_hashes = start_hashes_;
   }
+  if (intervals_unsaved_) changes.intervals = schedule_->plan().From(0);
   ledger_.ExportUnsaved(&changes);
   return changes;
 }
 
 void Coordinator::Saved() {
-  unsaved_ = manifest_unsaved_ = false;
+  unsaved_ = manifest_unsaved_ = intervals_unsaved_ = false;
   ledger_.Saved();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/control/control.h"
 #include "common/layout/manifest.h"
+#include "server/coordinator/interval_control.h"
 
 namespace longwave {
 
@@ -21,7 +23,9 @@ struct CoordinatorOptions {
   uint32_t workers_wanted = 1;
   uint32_t workers_max = 1 << 16;  // at once
   uint32_t shards_wanted = 1;
-  uint64_t rounds = 1;
+  uint64_t rounds = 1;  // of the run; with `interval` the most that there can be
+  // The coordinator decides the inner steps of rounds (sync.inner_steps auto).
+  std::optional<IntervalOptions> interval;
   bool promises_equal_replicas = true;
   std::string settings;  // lines "key: value" that every registration must match
   std::vector<std::string> settings_at_most;  // keys of `settings` of which a worker may have less

@@ -21,6 +21,7 @@ void Coordinator::BeginTrainingIfComplete(absl::Time now, Effects& effects) {
     SetMember(worker);
   }
   BeginEpoch();
+  DecideIntervals(effects);
   effects.push_back(
       PhaseChanged{phase_, absl::StrCat("all ", options_.workers_wanted, " workers and ",
                                         options_.shards_wanted, " shards are registered")});
@@ -103,7 +104,7 @@ void Coordinator::Activate(Worker& worker, Effects& effects) {
   if (IsSealed()) return;
   uint64_t first = worker.ready_round;
   if (AnyoneHasBegun()) first = std::max<uint64_t>(first, uint64_t{NewestRound()} + 1);
-  worker.member.first_round = static_cast<uint32_t>(std::min(first, options_.rounds));
+  worker.member.first_round = static_cast<uint32_t>(std::min(first, rounds()));
   SetMember(worker);
   BeginEpoch();
   Note(effects, Describe(worker.member), " has caught up and takes part from round ",

@@ -18,14 +18,23 @@ constexpr uint32_t kEpochsSkipped = 1 << 20;
 std::string Coordinator::TraceIn(const ShardHeartbeat& heartbeat) const {
   const auto found = shards_.find(heartbeat.shard);
   const uint32_t told_epoch = found == shards_.end() ? 0 : found->second.told_epoch;
-  if (!goes_on_ || is_over() || heartbeat.known_epoch <= told_epoch) return "";
-  return absl::StrCat("shard ", heartbeat.shard, " knows a later epoch than ", told_epoch,
-                      ", the last that this coordinator has told it");
+  if (!goes_on_ || is_over()) return "";
+  if (heartbeat.known_epoch > told_epoch) {
+    return absl::StrCat("shard ", heartbeat.shard, " knows a later epoch than ", told_epoch,
+                        ", the last that this coordinator has told it");
+  }
+  if (!schedule_ || IsBeforeTaken(heartbeat.known_epoch)) return "";
+  return schedule_->UndecidedOf(heartbeat);
 }
 
 std::string Coordinator::TraceIn(const WorkerHeartbeat& heartbeat) const {
-  if (!goes_on_ || is_over() || has_finished_any_ || heartbeat.known_epoch <= membership_.epoch)
-    return "";
+  if (!goes_on_ || is_over() || has_finished_any_) return "";
+  if (schedule_) {
+    const absl::Status known =
+        schedule_->CheckKnown(heartbeat, IsBeforeTaken(heartbeat.known_epoch));
+    if (absl::IsUnavailable(known)) return std::string(known.message());
+  }
+  if (heartbeat.known_epoch <= membership_.epoch) return "";
   return absl::StrCat("worker ", heartbeat.worker, " knows epoch ", heartbeat.known_epoch,
                       ", wanted none after ", membership_.epoch);
 }
@@ -72,6 +81,11 @@ void Coordinator::TakeAsNewest() {
     shard.state.log_records = 0;
   }
   unsaved_ = true;
+}
+
+bool Coordinator::IsBeforeTaken(uint32_t epoch) const {
+  // The record's later self may have begun some epochs more than the record has.
+  return uint64_t{epoch} + kEpochsSkipped / 2 <= membership_.epoch;
 }
 
 }  // namespace longwave

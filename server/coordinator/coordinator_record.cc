@@ -50,7 +50,10 @@ CoordinatorChanges ChangesFromNothing(CoordinatorRecord record) {
           .manifest = std::move(record.manifest),
           .start_hashes = std::move(record.start_hashes),
           .rounds = std::move(record.rounds),
-          .reports = std::move(record.reports)};
+          .reports = std::move(record.reports),
+          .intervals = record.intervals.changes.empty()
+                           ? std::nullopt
+                           : std::optional(std::move(record.intervals))};
 }
 
 void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record) {
@@ -59,6 +62,7 @@ void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record) {
     record->manifest = changes.manifest;
     record->start_hashes = changes.start_hashes;
   }
+  if (changes.intervals.has_value()) record->intervals = *changes.intervals;
   const size_t from = record->rounds.size();
   record->rounds.insert(record->rounds.end(), changes.rounds.begin(), changes.rounds.end());
   ForgetOldHashes(&record->rounds, from);

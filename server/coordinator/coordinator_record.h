@@ -149,6 +149,7 @@ struct CoordinatorRecord {
   std::vector<uint64_t> start_hashes;  // of the run's first weights, by segment
   std::vector<FinishedRound> rounds;   // all, in order; sealing rounds last
   std::vector<OpenReport> reports;     // by round, then worker
+  Intervals intervals;                 // the decided rounds, if the coordinator decides them
 
   bool operator==(const CoordinatorRecord&) const = default;
 };
@@ -162,7 +163,8 @@ struct CoordinatorChanges {
   std::vector<FinishedRound> rounds;   // appended to the record's
   // New reports; reports of rounds before state.next_round are obsolete.
   std::vector<OpenReport> reports;
-  LONGWAVE_FIELDS(state, manifest_changed, manifest, start_hashes, rounds, reports)
+  std::optional<Intervals> intervals;  // all decided rounds, if there are more
+  LONGWAVE_FIELDS(state, manifest_changed, manifest, start_hashes, rounds, reports, intervals)
   bool operator==(const CoordinatorChanges&) const = default;
 };
 

@@ -35,7 +35,10 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   if (phase_ != RunPhase::kTraining) return reply;
   if (worker.is_active()) reply.repair = worker.repair;
   reply.sealed = IsSealed();
-  if (!reply.sealed && !ledger_.HasReported(heartbeat.worker, ledger_.sealing_round()))
+  if (schedule_ && heartbeat.known_rounds < schedule_->plan().decided_rounds())
+    reply.intervals = schedule_->plan().From(heartbeat.known_rounds);
+  if (!reply.sealed && KnowsRounds() &&
+      !ledger_.HasReported(heartbeat.worker, ledger_.sealing_round()))
     reply.sealing_round = ledger_.sealing_round();
   if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
@@ -122,6 +125,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   status.trouble = Trouble();
   status.repairs = repairs_;
   status.warnings = warnings_;
+  if (schedule_) status.interval = schedule_->Status();
   return status;
 }
 

@@ -171,7 +171,8 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
         break;
       }
       ReplicaVote vote = CompareReplicas(first->second);
-      FinishedRound round = MakeRecord(next_round_, first->second, validator);
+      std::vector<RoundWork> work;
+      FinishedRound round = MakeRecord(next_round_, first->second, validator, &work);
       if (IsLastLacking()) round.record.round = round_count() - 1;
       round.record.replicas_equal = vote.difference.empty();
       if (!vote.hashes.empty()) round.record.state_hash = CombineHashes(vote.hashes);
@@ -190,7 +191,8 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
                           .record = round.record,
                           .suspects = std::move(vote.suspects),
                           .undecided = round.undecided.size(),
-                          .equal_losses = EqualLossesOf(first->second)});
+                          .equal_losses = EqualLossesOf(first->second),
+                          .work = std::move(work)});
       rounds_.push_back(std::move(round));
       open_.erase(first);
     }
@@ -245,7 +247,8 @@ bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {
 }
 
 FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
-                                      std::optional<uint32_t> validator) {
+                                      std::optional<uint32_t> validator,
+                                      std::vector<RoundWork>* work) {
   FinishedRound finished;
   RoundRecord& record = finished.record;
   record.round = round;
@@ -265,8 +268,12 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
     }
     if (worker == validator) record.validation_loss = report.validation_loss;
     WorkTotals& counted = workers_[worker].counted;
-    computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);
-    syncing += std::max(0.0, report.seconds_syncing - counted.seconds_syncing);
+    const RoundWork& own = work->emplace_back(RoundWork{
+        .worker = worker,
+        .seconds_computing = std::max(0.0, report.seconds_computing - counted.seconds_computing),
+        .seconds_syncing = std::max(0.0, report.seconds_syncing - counted.seconds_syncing)});
+    computing += own.seconds_computing;
+    syncing += own.seconds_syncing;
     counted = WorkOf(report);
   }
   // Over every worker that ever reported, since the work of a lost worker was done.

@@ -15,6 +15,7 @@
 #include "common/control/control.h"
 #include "server/coordinator/coordinator_record.h"
 #include "server/coordinator/equal_losses.h"
+#include "server/coordinator/interval_control.h"
 #include "server/coordinator/replica_vote.h"
 
 namespace longwave {
@@ -28,6 +29,7 @@ struct RoundOutcome {
   std::map<uint32_t, std::vector<uint32_t>> suspects;
   size_t undecided = 0;  // segments without a majority, contained in every suspect's list
   std::vector<std::vector<uint32_t>> equal_losses;  // groups of workers, see EqualLosses
+  std::vector<RoundWork> work;                      // of each worker that reported
 };
 
 // The rounds of a run. The ledger takes in the workers' reports. Once every member due has reported
@@ -50,6 +52,8 @@ class RoundLedger {
   // Continues from a record that Coordinator::CheckRecord has passed.
   RoundLedger(uint64_t round_count, const CoordinatorRecord& record);
 
+  // The number of the run's rounds has become known, and is smaller. No member has reported it.
+  void SetRoundCount(uint64_t count) { round_count_ = count; }
   // The number of segments of the model's layout, thus of hashes in a report.
   void SetSegmentCount(uint64_t count) { segment_count_ = count; }
   uint64_t segment_count() const { return segment_count_; }
@@ -87,6 +91,11 @@ class RoundLedger {
   uint32_t TakenPart(uint32_t worker) const;
   // Whether the worker has reported this or a later round.
   bool HasReported(uint32_t worker, uint32_t round) const;
+  // The round after the last one that the worker has reported.
+  uint32_t NextOf(uint32_t worker) const {
+    const auto found = workers_.find(worker);
+    return found == workers_.end() ? 0 : found->second.next_round;
+  }
   // Whether the worker has reported all rounds.
   bool HasReportedEnd(uint32_t worker) const { return HasReported(worker, round_count()); }
   // The open or the first sealing round.
@@ -142,7 +151,7 @@ class RoundLedger {
   // The next round that the worker reports, given its first round.
   uint32_t NextOf(const Member& member) const;
   FinishedRound MakeRecord(uint32_t round, const Reports& reports,
-                           std::optional<uint32_t> validator);
+                           std::optional<uint32_t> validator, std::vector<RoundWork>* work);
 
   uint64_t round_count_;
   uint32_t next_round_ = 0;

@@ -183,6 +183,14 @@ void CoordinatorMetrics::ObserveMembers(const RunStatus& status) {
 
 void CoordinatorMetrics::Refresh(const RunStatus& status, const Refusals& refusals) {
   Observe(status);
+  if (status.interval.has_value()) {
+    const IntervalStatus& interval = *status.interval;
+    metrics_->gauge("longwave_coordinator_rounds_planned")
+        .Set(static_cast<double>(interval.rounds));
+    metrics_->gauge("longwave_coordinator_inner_steps").Set(interval.inner_steps);
+    metrics_->counter("longwave_coordinator_interval_changes_total").Show(interval.changes);
+    metrics_->gauge("longwave_coordinator_sync_cost_ratio").SetIfAny(interval.lost_share);
+  }
   for (const Refusal refusal : kPeerRefusals) {
     metrics_->counter("longwave_coordinator_peers_refused_total", {Name(refusal)})
         .Show(refusals.of(refusal));

@@ -36,6 +36,7 @@
 #include "server/service/admission.h"
 #include "server/service/coordinator_metrics.h"
 #include "server/service/group_commit.h"
+#include "server/service/interval_options.h"
 #include "server/service/metrics_file.h"
 #include "server/service/process_security.h"
 #include "server/store/coordinator_store.h"
@@ -87,6 +88,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .workers_max = WorkersMax(config),
           .shards_wanted = config.run.shards,
           .rounds = RoundCount(config),
+          .interval = IntervalOptionsOf(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
           .settings_at_most = SettingsAtMost(),

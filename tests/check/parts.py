@@ -54,7 +54,8 @@ EVERY_CHANGE = (
         "tests/run.sh build -L codegen -E 'descending_eager|1_1'",)),
     Part("simulated runs", 5, (
         "build/asan/bin/longwave-sim --seeds 1..3000 & plain=$!; build/asan/bin/longwave-sim --seeds 1..500 --fragments; "
-        "build/asan/bin/longwave-sim --seeds 1..500 --nodes; wait \"$plain\"",)),
+        "build/asan/bin/longwave-sim --seeds 1..500 --nodes; build/asan/bin/longwave-sim --seeds 1..500 --auto; "
+        "wait \"$plain\"",)),
     Part("real processes, one test a family", 4, (ADDRESS + "tests/run.sh build/asan " + one_of("integration", FAMILIES),)),
     Part("the Python package on the built library", 2, (ADDRESS + f"tests/python/built.sh build/asan {PYTHON}",)),
 )
@@ -107,8 +108,8 @@ ALL_ONLY = (
         "cmake --build --preset asan -j \"$(nproc)\" --target all codegen",
         ADDRESS + "tests/run.sh build/asan -E '^conformance_emulated\\.(descending_eager|1_1)$'")),
     Part("a hundred thousand simulated runs", 30, (
-        "build/bin/longwave-sim --seeds 1..80000 & plain=$!; build/bin/longwave-sim --seeds 1..10000 --fragments; "
-        "build/bin/longwave-sim --seeds 1..10000 --nodes; wait \"$plain\"",)),
+        "build/bin/longwave-sim --seeds 1..60000 & plain=$!; build/bin/longwave-sim --seeds 1..10000 --fragments; "
+        "build/bin/longwave-sim --seeds 1..10000 --nodes; build/bin/longwave-sim --seeds 1..20000 --auto; wait \"$plain\"",)),
     Part("ten minutes of chaos", 12, ("make chaos MINUTES=10",)),
     Part("fuzzing", 35, (
         "cmake --preset fuzz", "cmake --build --preset fuzz",

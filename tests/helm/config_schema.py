@@ -21,6 +21,8 @@ def lenient(key):
     kind = key.get("type")
     if "enum" in key:
         return {**key, "enum": [*key["enum"], None]}
+    if "pattern" in key:  # a number or a word
+        return {**key, "type": [*kind, "null"], "pattern": key["pattern"].replace("^", "^([-+.0-9eE]+|").replace("$", ")$")}
     if kind == "string":
         return {**key, "type": ["string", "number", "boolean", "null"]}
     return {**key, "type": [kind, "string", "null"],

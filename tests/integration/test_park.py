@@ -60,6 +60,24 @@ class Park(IntegrationTest):
         # No state is left to continue from.
         self.assertIn("has finished, wanted one that was parked or has failed", self.resume("test", wanted=1)[1])
 
+    def test_a_parked_run_goes_on_with_the_interval_that_it_had_fitted(self):
+        folder = self.root / "runs/test"
+        self.park(sync__inner_steps="auto", sync__inner_steps_max=8)
+        parked = self.summary(folder)
+        longwave("replay", folder)
+        self.resume("test")
+        finished = self.summary(folder)
+        self.assertEqual((finished["outcome"], finished["steps"], finished["replicas_equal"]),
+                         ("finished", 4 * ROUNDS, True))
+        self.assertGreater(finished["rounds"], parked["rounds"])
+        # A round has two to eight steps, and the last one the rest. Rounds that all have skipped have no record.
+        records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        self.assertEqual(records[-1]["step"], 4 * ROUNDS)
+        for before, after in zip(records, records[1:-1]):
+            steps, rounds = after["step"] - before["step"], after["round"] - before["round"]
+            self.assertTrue(2 * rounds <= steps <= 8 * rounds, (before, after))
+        self.assertIn(finished["state_hash"], longwave("replay", folder).stdout)
+
     def make_weights(self, folder, rounds):
         """From the folders of a run that has ended early, with at least so many rounds."""
         file = self.root / "again" / "model.safetensors"

@@ -241,6 +241,43 @@ class OneWorker(SyncCase):
         self.await_coordinator("ZeroDivisionError: division by zero")
 
 
+class Interval(SyncCase):
+    """sync.inner_steps auto."""
+
+    def test_a_loop_has_the_steps_of_each_round_that_all_have(self):
+        address = self.cluster(workers=2, sync__inner_steps="auto", sync__inner_steps_min=2, sync__inner_steps_max=16,
+                               run__steps=200)
+        models = [perceptron(), perceptron()]
+        seen = [{}, {}]  # steps taken and promised by round
+
+        def worker(i):
+            optimizer = torch.optim.SGD(models[i].parameters(), lr=0.01)
+            sync = longwave.Sync(models[i], optimizer, address, name=f"w{i}")
+            while not sync.done:
+                taken, _ = seen[i].get(sync.round, (0, 0))
+                seen[i][sync.round] = (taken + 1, sync.inner_steps)
+                self.assertGreater(sync.rounds, sync.round)
+                x, y = batch(i, sync.step_number)
+                torch.nn.functional.mse_loss(models[i](x), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            self.assertEqual(sync.step_number, 200)
+            sync.finish()
+
+        self.in_parallel(lambda: worker(0), lambda: worker(1))
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(sum(taken for taken, _ in seen[0].values()), 200)
+        for number, (taken, promised) in seen[0].items():
+            if number < max(seen[0]):
+                self.assertEqual(taken, promised, seen[0])
+        self.assertTrue(torch.equal(weights(models[0]), weights(models[1])))
+
+    def test_methods_that_sync_gradients_have_one(self):
+        config = self.write_config(run__preset="ddp", sync__inner_steps="auto", model__kind="external")
+        child = self.start("longwave", "config", "check", config)
+        self.assertIn("sync.inner_steps: got auto, wanted 1 with sync.signal gradient", self.ends(child, 1)[1])
+
+
 class Gradients(SyncCase):
     """Methods that sync each step's gradient."""
 

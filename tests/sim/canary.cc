@@ -34,7 +34,9 @@ std::string_view Name(Canary canary) {
                                                 "trusted-backup",
                                                 "unread-journal",
                                                 "cut-journal",
-                                                "trusted-journal"};
+                                                "trusted-journal",
+                                                "own-interval",
+                                                "unkept-interval"};
   static_assert(std::size(kNames) == static_cast<size_t>(Canary::kCount));
   return EnumName(canary, kNames);
 }

@@ -18,7 +18,27 @@ constexpr double kQuantizedTolerance = 0.25;
 }  // namespace
 
 Checker::Checker(const WorldSettings& world, const Layout* layout, float start)
-    : world_(world), oracle_(world, layout, start), segments_(world.segments) {}
+    : world_(world),
+      oracle_(world, layout, start),
+      plan_(world.MakeRoundPlan()),
+      segments_(world.segments) {}
+
+void Checker::Trained(uint32_t worker, const SyncPoint& point) {
+  const auto [known, is_new] = trained_.try_emplace({point.round, point.fragment}, point);
+  if (is_new || known->second == point || plan_is_excused_) return;
+  Violate(absl::StrCat("worker ", worker, " takes its signal of round ", point.round, ", fragment ",
+                       point.fragment, ", of ", point.steps, " steps at step ", point.signal_step,
+                       "; another took it of ", known->second.steps, " steps at step ",
+                       known->second.signal_step));
+}
+
+void Checker::Decided(const Intervals& part, bool is_excused) {
+  plan_is_excused_ |= is_excused;
+  if (is_excused) plan_ = world_.MakeRoundPlan();
+  const absl::Status extended = plan_.Extend(part);
+  if (extended.ok()) return;
+  Violate(absl::StrCat("the coordinator decides otherwise: ", std::string(extended.message())));
+}
 
 void Checker::Violate(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/control/round_plan.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
@@ -19,6 +20,7 @@
 #include "tests/sim/settings.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/journal.h"
+#include "worker/sync/fragments.h"
 #include "worker/sync/segment_ledger.h"
 
 namespace longwave::sim {
@@ -46,6 +48,8 @@ struct Account {
 //   told once    A merged update has the same bytes whenever and by whichever process it is sent.
 //   equal        Every replica, at each round that it reaches, follows from the start and those
 //                updates.
+//   one interval All workers take the same inner steps in a round, those that the coordinator has
+//                decided, and a decision stands. The run ends with its last inner step.
 //   monotonic    Merges come in the order of their rounds, and a segment's open round never
 //                decreases.
 //
@@ -76,6 +80,15 @@ class Checker {
   // elements: the segment's parameters with exactly the rounds before `round`.
   void HoldsReplica(uint32_t worker, uint32_t segment, uint32_t round,
                     std::span<const float> elements);
+
+  // A worker has taken its last inner step before the signal.
+  void Trained(uint32_t worker, const SyncPoint& point);
+
+  // The coordinator has told of decided rounds. is_excused: it has had a record from an older time,
+  // and these are all of its present one.
+  void Decided(const Intervals& part, bool is_excused);
+  // Rounds of the run; kRoundNever: not decided yet.
+  uint64_t rounds() const { return plan_.round_count(); }
 
   // Shards.
   // An answer is sent. crc: of the push's payload, if it answers a push.
@@ -152,6 +165,9 @@ class Checker {
 
   const WorldSettings& world_;
   MergeOracle oracle_;
+  RoundPlan plan_;
+  bool plan_is_excused_ = false;
+  std::map<std::pair<uint32_t, uint32_t>, SyncPoint> trained_;  // by round and fragment
   std::vector<Segment> segments_;
   std::set<uint32_t> poisoners_;
   uint64_t lines_ = 0;

@@ -47,6 +47,7 @@ void PrintViolation(const Command& command, const WorldSettings& settings,
   if (command.options.rounds > 0) absl::StrAppend(&again, " --rounds ", command.options.rounds);
   if (command.options.fragments) absl::StrAppend(&again, " --fragments");
   if (command.options.nodes) absl::StrAppend(&again, " --nodes");
+  if (command.options.fits_interval) absl::StrAppend(&again, " --auto");
   if (command.options.member_start) absl::StrAppend(&again, " --member-start");
   if (command.calm) absl::StrAppend(&again, " --calm");
   if (!command.only.empty()) absl::StrAppend(&again, " --only '", command.only, "'");
@@ -157,6 +158,8 @@ int Main(int argc, char** argv) {
                "run.start member: workers bring first weights of their own");
   app.add_flag("--nodes", command.options.nodes,
                "workers are nodes of one to four ranks, which change with each restart");
+  app.add_flag("--auto", command.options.fits_interval,
+               "sync.inner_steps auto: the coordinator decides the inner steps of rounds");
   app.add_flag("--calm", command.calm, "without faults");
   app.add_flag("--twice", command.twice, "each seed twice, which must give the same trace");
   app.add_flag("--verbose", command.verbose, "print every step");

@@ -85,6 +85,8 @@ namespace longwave::sim {
   PROBE(kHelloRequested, "hello asked of a worker")                                    \
   PROBE(kPeerGone, "frame for a connection that had gone")                             \
   PROBE(kSendQueueFull, "send queue full")                                             \
+  PROBE(kIntervalChanged, "interval changed")                                          \
+  PROBE(kIntervalAwaited, "worker waits for a round's inner steps")                    \
   PROBE(kPoisonRejected, "poison rejected")                                            \
   PROBE(kPoisonLeftOut, "poison left out of a merge, and its sender named")
 

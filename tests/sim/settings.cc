@@ -363,6 +363,22 @@ void DrawNodes(const WorldOptions& options, WorldSettings& world) {
   }
 }
 
+// Likewise. The first interval, the mean of the bounds, is that of the world without auto. The
+// targets are such that some links need a larger interval and some a smaller one.
+void DrawInterval(const WorldOptions& options, WorldSettings& world) {
+  if (!options.fits_interval) return;
+  Rng rng(options.seed, 11);
+  world.steps = static_cast<uint32_t>(2 + rng.Below(4));
+  const uint32_t first = world.fragments * world.steps;
+  IntervalOptions interval{.steps = world.run_steps(),
+                           .least = first / 2,
+                           .most = first * first / (first / 2),
+                           .target_share = Either(rng, {0.03, 0.1, 0.3}),
+                           .quorum = world.quorum};
+  if (Chance(rng, 0.3)) interval.most = first;
+  world.interval = interval;
+}
+
 // Uses a separate stream, too.
 void DrawStarts(const WorldOptions& options, WorldSettings& world) {
   world.starts.assign(world.workers, kStart);
@@ -425,11 +441,16 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   DrawStarts(options, world);
   if (options.faults) DrawFaults(options, rng, world);
   DrawNodes(options, world);
+  DrawInterval(options, world);
   if (options.member_start) {
     std::erase_if(world.faults,
                   [](const Fault& fault) { return fault.kind == FaultKind::kDamage; });
   }
   return world;
+}
+
+RoundPlan WorldSettings::MakeRoundPlan() const {
+  return interval.has_value() ? RoundPlan(run_steps()) : RoundPlan(fragments * steps, run_steps());
 }
 
 PayloadFormat WorldSettings::up() const {
@@ -477,6 +498,10 @@ CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
   options.workers_wanted = workers_wanted;
   options.shards_wanted = shards;
   options.rounds = rounds;
+  if (interval.has_value()) {
+    options.interval = interval;
+    options.rounds = (run_steps() + interval->least - 1) / interval->least;
+  }
   options.takes_other_starts = start_is_members;
   options.heartbeat_timeout = heartbeat_timeout;
   options.start_timeout = start_timeout;
@@ -528,9 +553,12 @@ std::string WorldSettings::Describe() const {
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
       " shards", shards_have_disks ? "" : " without disks",
       start_is_members ? ", a member's start" : "", has_nodes ? ", nodes" : "", ", ", segments,
-      " segments in ", fragments, fragments == 1 ? " fragment, " : " fragments, ", rounds,
-      " rounds, ", std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum,
-      ", grace ", absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max),
+      " segments in ", fragments, fragments == 1 ? " fragment, " : " fragments, ",
+      interval.has_value() ? absl::StrCat("auto ", interval->least, " to ", interval->most,
+                                          ", target ", interval->target_share, ", about ")
+                           : "",
+      rounds, " rounds, ", std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ",
+      quorum, ", grace ", absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max),
       ", snapshots ", state_rounds, " and ", snapshot_rounds);
   for (const Fault& fault : faults) {
     absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",

@@ -2,10 +2,12 @@
 #define LONGWAVE_TESTS_SIM_SETTINGS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/control/round_plan.h"
 #include "common/layout/layout.h"
 #include "common/layout/manifest.h"
 #include "server/coordinator/coordinator.h"
@@ -72,6 +74,8 @@ struct WorldOptions {
   bool member_start = false;
   // Workers are nodes of one to four ranks, another number after each restart.
   bool nodes = false;
+  // sync.inner_steps auto: the coordinator decides the inner steps of rounds.
+  bool fits_interval = false;
   std::vector<FaultKind> only;  // the allowed kinds; empty: all
   Canary canary = Canary::kNone;
 };
@@ -120,11 +124,13 @@ struct WorldSettings {
   bool start_is_members = false;
   std::vector<float> starts;  // by worker: the value of all its first parameters
   bool coordinator_is_durable = true;
-  uint64_t record_bytes_min = 0;         // see CoordinatorStoreOptions
-  bool shards_move = false;              // a restarted shard listens elsewhere
-  std::vector<bool> worker_has_disk;     // by worker
-  uint32_t checkpoint_rounds = 1;        // of all workers
-  uint32_t steps = 1;                    // before each fragment's signal
+  uint64_t record_bytes_min = 0;      // see CoordinatorStoreOptions
+  bool shards_move = false;           // a restarted shard listens elsewhere
+  std::vector<bool> worker_has_disk;  // by worker
+  uint32_t checkpoint_rounds = 1;     // of all workers
+  uint32_t steps = 1;                 // before each fragment's signal
+  // The coordinator decides the inner steps; `rounds` and `steps` are those of its first choice.
+  std::optional<IntervalOptions> interval;
   std::vector<bool> crashes_after_fill;  // by worker: killed after filling a round
   bool has_nodes = false;
   std::vector<bool> crashes_between_parts;  // by worker: killed once, before rank 0 has written
@@ -150,6 +156,9 @@ struct WorldSettings {
   bool IsShard(uint32_t node) const { return node >= 1 && node <= shards; }
   bool IsWorker(uint32_t node) const { return node > shards; }
 
+  // Of the whole run, of each worker.
+  uint64_t run_steps() const { return uint64_t{fragments} * steps * rounds; }
+  RoundPlan MakeRoundPlan() const;
   PayloadFormat up() const;
   PayloadFormat down() const;
   Manifest MakeManifest() const;

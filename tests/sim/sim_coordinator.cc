@@ -196,6 +196,7 @@ absl::Status SimCoordinator::Commit() {
   if (store_ == nullptr) return absl::OkStatus();
   std::optional<CoordinatorWrite> write = store_->Take(*core_, now());
   if (!write.has_value()) return absl::OkStatus();
+  if (env_.settings->canary == Canary::kUnkeptInterval) write->changes.intervals.reset();
   absl::Status status = store_->Write(*write);
   if (EndIfStopped()) return status;
   if (status.ok()) {
@@ -234,9 +235,9 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     reason_ = changed->reason;
     const CoordinatorState state = core_->Export(now()).state;
     if (phase_ == RunPhase::kFinished &&
-        (state.next_round <= env_.settings->rounds || !state.inequality.empty())) {
+        (state.next_round <= env_.checker->rounds() || !state.inequality.empty())) {
       env_.checker->Violate(absl::StrCat("the run is finished with round ", state.next_round,
-                                         " next of ", env_.settings->rounds,
+                                         " next of ", env_.checker->rounds(),
                                          ", and not sealed: ", state.inequality));
     }
   } else if (const auto* notice = std::get_if<Notice>(&effect)) {
@@ -247,6 +248,12 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     });
   } else if (const auto* reply = std::get_if<WorkerHeartbeatReply>(&effect)) {
     if (reply->membership.has_value()) NoteEpoch(*reply->membership);
+    if (reply->intervals.has_value()) {
+      const bool is_excused = had_older_record();
+      env_.checker->Decided(is_excused ? core_->Export(now()).intervals : *reply->intervals,
+                            is_excused);
+      if (reply->intervals->changes.size() > 1) env_.probes->Hit(Probe::kIntervalChanged);
+    }
   } else if (const auto* told = std::get_if<ShardHeartbeatReply>(&effect)) {
     if (told->membership.has_value()) NoteEpoch(*told->membership);
     for (const HashCheck& check : told->hash_checks) {

@@ -83,6 +83,8 @@ void SimWorker::OnCrash() {
   ranks_.clear();
   hashes_.clear();
   writes_ = 0;
+  seconds_computing_ = seconds_syncing_ = 0;
+  syncs_since_.reset();
   session_.reset();
   endpoints_seen_ = 0;
   call_at_ = absl::InfiniteFuture();
@@ -229,8 +231,10 @@ void SimWorker::Join() {
                               .process = folder_ == nullptr ? 0 : folder_->process(),
                               .start_hashes = StartHashes(*env_.layout, theta_, 1)};
   if (env_.settings->canary == Canary::kUnaccountedResidual) registration.process &= 0xffffffffu;
-  session_ = std::make_unique<SessionCore>(std::move(registration),
-                                           env_.settings->heartbeat_interval, now());
+  session_ = std::make_unique<SessionCore>(
+      std::move(registration), env_.settings->heartbeat_interval, now(),
+      env_.settings->interval.has_value() ? std::optional(env_.settings->MakeRoundPlan())
+                                          : std::nullopt);
   CallCoordinator();
 }
 
@@ -242,6 +246,8 @@ void SimWorker::CallCoordinator() {
   state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
   state.round = !has_core() ? 0 : core().round();
   state.train_loss = 1;
+  state.seconds_computing = seconds_computing_;
+  state.seconds_syncing = seconds_syncing_;
   session_->SetState(state);
   const SessionCore::Call call = session_->TakeDue(now());
   if (const auto* const registration = std::get_if<RegisterWorker>(&call)) {

@@ -112,7 +112,6 @@ class SimWorker final : public Process, public FrameReceiver {
   void DamageJournal();
   // By rank.
   std::vector<std::optional<FoundCheckpoint>> ReadCheckpoint();
-  SyncPlan Plan() const;
   WorkerCoreOptions CoreOptions(const Rank& rank) const;
   Directive DirectiveNow() const;
   bool Feed();
@@ -197,6 +196,10 @@ class SimWorker final : public Process, public FrameReceiver {
   };
   std::vector<Rank> ranks_;
   Account account_;
+  // Reported in worlds whose coordinator fits the interval.
+  double seconds_computing_ = 0;
+  double seconds_syncing_ = 0;
+  std::optional<absl::Time> syncs_since_;
 
   uint32_t worker_ = 0;  // index of the worker
   std::unique_ptr<SessionCore> session_;

@@ -23,16 +23,11 @@ const SimWorker::Rank& SimWorker::OwnerOf(uint32_t segment) const {
                                [&](const Rank& rank) { return rank.owned.Contains(segment); });
 }
 
-SyncPlan SimWorker::Plan() const {
-  const uint32_t fragments = ranks_[0].pipeline->fragment_count();
-  const uint32_t steps = fragments * env_.settings->steps;
-  return SyncPlan(steps, fragments, /*overlap=*/0, uint64_t{steps} * env_.settings->rounds);
-}
-
 WorkerCoreOptions SimWorker::CoreOptions(const Rank& rank) const {
   return {.layout = env_.layout,
           .pipeline = rank.pipeline.get(),
-          .plan = Plan(),
+          .plan = SyncPlan(env_.settings->MakeRoundPlan(), rank.pipeline->fragment_count(),
+                           /*overlap=*/0),
           .order = SendOrder(*env_.layout, worker_),
           .checkpoint_every = folder_ == nullptr
                                   ? std::nullopt
@@ -116,6 +111,10 @@ Directive SimWorker::DirectiveNow() const {
   Directive directive = session_->directive();
   if (env_.settings->canary == Canary::kIgnoredRepair) directive.repair.reset();
   if (env_.settings->canary == Canary::kOwnStart) directive.other_start = false;
+  if (env_.settings->canary == Canary::kOwnInterval && place_ == 0) {
+    for (RoundInterval& change : directive.intervals.changes)
+      change.inner_steps += env_.settings->fragments;
+  }
   return directive;
 }
 
@@ -242,6 +241,8 @@ bool SimWorker::Advance() {
   CallCoordinator();
   if (*wish == WorkerCore::Wish::kEnd) After(absl::ZeroDuration(), [this] { End(); });
   if (*wish == WorkerCore::Wish::kTrain && !computing_) Compute();
+  if (*wish == WorkerCore::Wish::kWait && stage() == Stage::kBetweenRounds)
+    env_.probes->Hit(Probe::kIntervalAwaited);
   if (*wish == WorkerCore::Wish::kWait) WakeAt(core().wakes_at(), [this] { Pump(); });
   return *wish == WorkerCore::Wish::kGoOn;
 }
@@ -279,6 +280,11 @@ absl::Status SimWorker::CarryOut() {
 }
 
 void SimWorker::OnStageChange(Stage before) {
+  const bool syncs = stage() == Stage::kSyncing || (stage() == Stage::kEncoding && !core().fills());
+  if (syncs_since_.has_value() && !syncs)
+    seconds_syncing_ += absl::ToDoubleSeconds(now() - *std::exchange(syncs_since_, std::nullopt));
+  if (syncs && !syncs_since_.has_value() && env_.settings->interval.has_value())
+    syncs_since_ = now();
   env_.trace->Print([&] { return absl::StrCat(name(), " is ", WorkerCore::Name(stage())); });
   const bool falls_behind = before == Stage::kSyncing || before == Stage::kBetweenRounds;
   if (stage() == Stage::kHearing && falls_behind) env_.probes->Hit(Probe::kWorkerFellBehind);
@@ -382,7 +388,11 @@ absl::Status SimWorker::Do(RoundReport& report, size_t rank) {
   hashes_.insert(hashes_.begin(), report.segment_hashes.begin(), report.segment_hashes.end());
   if (rank > 0) return absl::OkStatus();
   report.segment_hashes = std::exchange(hashes_, {});
-  if (report.round > env_.settings->rounds) {
+  if (env_.settings->interval.has_value()) {
+    report.seconds_computing = seconds_computing_;
+    report.seconds_syncing = seconds_syncing_;
+  }
+  if (report.round > core().plan().round_count()) {
     env_.probes->Hit(session_->directive().repair.has_value() ? Probe::kSealingRepaired
                                                               : Probe::kSealedAgain);
   }
@@ -417,16 +427,18 @@ void SimWorker::Compute() {
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
   time /= env_.settings->fragments * env_.settings->steps;
   if (scheduler_->now() < slow_until_) time *= slowness_;
+  if (env_.settings->interval.has_value()) seconds_computing_ += absl::ToDoubleSeconds(time);
   After(time, [this] { EndStep(); });
 }
 
 void SimWorker::EndStep() {
   computing_ = false;
   for (Rank& rank : ranks_) rank.core->StepDone(1, 1);
-  const SyncPlan plan = Plan();
+  const SyncPlan& plan = core().plan();
   const uint32_t fragments = plan.fragment_count();
   for (uint32_t f = core().fragment(); f < fragments; ++f) {
     if (plan.At(core().round(), f).signal_step != core().step()) continue;
+    env_.checker->Trained(worker_, plan.At(core().round(), f));
     for (uint32_t s = f; s < env_.layout->segments().size(); s += fragments) {
       const float* const anchor = OwnerOf(s).pipeline->anchor();
       for (size_t e = size_t{s} * kSegmentElements; e < size_t{s + 1} * kSegmentElements; ++e) {

@@ -328,7 +328,7 @@ class World {
         return worker->trains() && worker->rounds_of(s) == most && !worker->frozen() &&
                !IsDisturbed(worker->node());
       });
-      const bool may_finish = checker_.rounds_merged(s) >= settings_.rounds;
+      const bool may_finish = checker_.rounds_merged(s) >= checker_.rounds();
       if (holder == workers_.end() || may_finish) return std::nullopt;
       holders.push_back((*holder)->node());
     }
@@ -420,10 +420,10 @@ class World {
                                            ": ", coordinator_->reason()));
     }
     for (uint32_t s = 0; s < settings_.segments; ++s) {
-      if (checker_.rounds_merged(s) < settings_.rounds) {
+      if (checker_.rounds_merged(s) < checker_.rounds()) {
         return checker_.Violate(absl::StrCat("the run is finished, and segment ", s, " has ",
                                              checker_.rounds_merged(s), " rounds of ",
-                                             settings_.rounds));
+                                             checker_.rounds()));
       }
     }
     for (const auto& worker : workers_) worker->CheckEnd();

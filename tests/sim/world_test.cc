@@ -119,6 +119,20 @@ TEST(SimWorld, NodesHoldWithFaults) {
   }
 }
 
+// The coordinator decides the inner steps of rounds while the run trains.
+TEST(SimWorld, AFittedIntervalIsOneForAll) {
+  uint64_t changed = 0;
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    changed += ExpectHolds({.seed = seed,
+                            .fragments = seed % 3 == 0,
+                            .member_start = seed % 5 == 0,
+                            .nodes = seed % 7 == 0,
+                            .fits_interval = true})
+                   .probes.count(Probe::kIntervalChanged);
+  }
+  EXPECT_GT(changed, 0u);
+}
+
 // The others' hashes show a late and damaged replica last.
 TEST(SimWorld, WhoIsDamagedAndLateIsMended) {
   for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
@@ -152,6 +166,7 @@ TEST(SimWorld, ProbesAreReached) {
     if (seed % 8 == 1) options.only = kPoisonAndCrashes;
     options.member_start = seed % 8 == 2;
     options.nodes = seed % 8 == 3;
+    options.fits_interval = seed % 8 == 4;
     probes.Add(RunSeed(options).probes);
   }
   for (const Probe probe : probes.Missed()) ADD_FAILURE() << "never reached: " << Name(probe);
@@ -164,6 +179,8 @@ TEST_P(SimCanary, IsFoundWithinAThousandSeeds) {
   WorldOptions options;
   if (GetParam() == Canary::kTrustingShard) options.only = kPoisonAndCrashes;
   options.member_start = GetParam() == Canary::kOwnStart;
+  options.fits_interval =
+      GetParam() == Canary::kOwnInterval || GetParam() == Canary::kUnkeptInterval;
   for (options.seed = 1; options.seed <= 1000; ++options.seed) {
     options.canary = GetParam();
     if (RunSeed(options).violation.empty()) continue;

@@ -13,6 +13,7 @@
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
+#include "worker/member/sync_options.h"
 #include "worker/sync/fragments.h"
 
 namespace longwave {
@@ -282,7 +283,7 @@ lw_run AbiMember::Describe() const {
           .parameters = place_->layout().parameter_count(),
           .steps = config_.run.steps,
           .rounds = RoundCount(config_),
-          .inner_steps = config_.sync.inner_steps,
+          .inner_steps = MostInnerSteps(config_.sync),
           .tokens_max = StepTokensMax(),
           .sends_gradient = SendsGradient(config_),
           .takes_gradient = TakesGradient(config_)};
@@ -293,7 +294,11 @@ lw_figures AbiMember::Figures() const {
   figures.writes_weights = writes_weights_;
   figures.step = was_finished_ ? config_.run.steps : 0;
   if (member_.has_value()) figures.step = member_->step();
-  figures.round = figures.step / config_.sync.inner_steps;
+  const RoundPlan rounds = member_.has_value() ? member_->plan().rounds() : RoundPlanOf(config_);
+  const uint32_t round = rounds.RoundOf(figures.step);
+  figures.round = round;
+  figures.rounds = rounds.expected_round_count();
+  if (rounds.IsDecided(round)) figures.inner_steps = rounds.InnerSteps(round);
   if (!member_.has_value()) return figures;
   const WorkerState& state = member_->stats();
   figures.skipped_steps = skipped_;

@@ -52,7 +52,9 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
           .ready_round =
               ready_round_ == kRoundNever ? std::nullopt : std::optional<uint32_t>(ready_round_),
           .leaving = leaving_,
-          .warnings = {first_warning, warnings_.end()}};
+          .warnings = {first_warning, warnings_.end()},
+          .known_rounds = rounds_.has_value() ? rounds_->decided_rounds() : 0,
+          .known_steps = rounds_.has_value() ? rounds_->FirstStep(rounds_->decided_rounds()) : 0};
 }
 
 HeartbeatSchedule::End SessionCore::OnCallEnded(const absl::Status& status, absl::Time now) {
@@ -102,6 +104,7 @@ void SessionCore::OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, 
     repair_ = std::move(answer->repair);
     sealing_round_ = answer->sealing_round;
     sealed_ = answer->sealed;
+    if (answer->intervals.has_value()) TakeIntervals(*answer->intervals);
     if (answer->membership.has_value()) {
       membership_ = *std::move(answer->membership);
       shards_ = std::move(answer->shards);
@@ -115,6 +118,13 @@ void SessionCore::OnHeartbeatReply(absl::StatusOr<WorkerHeartbeatReply> answer, 
     if (!unanswered_.empty() || has_unanswered_warnings()) schedule_.Urge();
   }
   OnCallEnded(answer.status(), now);
+}
+
+void SessionCore::TakeIntervals(const Intervals& part) {
+  const absl::Status taken =
+      rounds_.has_value() ? rounds_->Extend(part) : InvalidArgument("decided rounds, wanted none");
+  if (!taken.ok() && !ended_.has_value())
+    ended_ = Aborted("the coordinator's answer: ", taken.message());
 }
 
 void SessionCore::Report(RoundReport report) {
@@ -132,6 +142,9 @@ void SessionCore::SetReadyRound(uint32_t round) {
   if (std::exchange(ready_round_, round) == round) return;
   // The coordinator needs this round to choose the first round of a waiting member.
   if (!TakesPart()) schedule_.Urge();
+  // The worker waits for the round's inner steps.
+  if (rounds_.has_value() && round != kRoundNever && round >= rounds_->decided_rounds())
+    schedule_.Urge();
 }
 
 void SessionCore::Finish(const FinalReport& report) {
@@ -187,7 +200,8 @@ Directive SessionCore::directive() const {
           .repair = repair_,
           .sealing_round = seals ? 0 : sealing_round_,
           .sealed = sealed_ && unanswered_.empty(),
-          .final_answered = final_.has_value() && told_};
+          .final_answered = final_.has_value() && told_,
+          .intervals = rounds_.has_value() ? rounds_->From(0) : Intervals()};
 }
 
 bool SessionCore::KnowsRun(uint32_t shard_count) const {

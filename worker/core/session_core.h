@@ -14,6 +14,7 @@
 #include "common/base/fields.h"
 #include "common/base/heartbeat_schedule.h"
 #include "common/control/control.h"
+#include "common/control/round_plan.h"
 
 namespace longwave {
 
@@ -31,8 +32,9 @@ struct Directive {
   uint32_t sealing_round = 0;
   bool sealed = false;
   bool final_answered = false;  // the coordinator has the last final report
+  Intervals intervals;          // with sync.inner_steps auto: all decided rounds, as far as known
   LONGWAVE_FIELDS(epoch, first_round, other_start, validates, repair, sealing_round, sealed,
-                  final_answered)
+                  final_answered, intervals)
 };
 
 struct CoreNotice {
@@ -46,8 +48,12 @@ struct CoreNotice {
 // (Session, the simulator's worker) makes the calls that are due. Not thread-safe.
 class SessionCore {
  public:
-  SessionCore(RegisterWorker registration, absl::Duration heartbeat_interval, absl::Time now)
-      : registration_(std::move(registration)), schedule_(heartbeat_interval, now) {}
+  // rounds: the plan without decided rounds, if the coordinator decides the inner steps of rounds.
+  SessionCore(RegisterWorker registration, absl::Duration heartbeat_interval, absl::Time now,
+              std::optional<RoundPlan> rounds = std::nullopt)
+      : registration_(std::move(registration)),
+        schedule_(heartbeat_interval, now),
+        rounds_(std::move(rounds)) {}
 
   using Call = std::variant<std::monostate, RegisterWorker, WorkerHeartbeat>;
   // The call that is due. The driver passes the answer to OnRegistered or OnHeartbeatReply before
@@ -102,6 +108,7 @@ class SessionCore {
   const Member* Self() const;
   bool TakesPart() const;
   void ReportAtOnce();
+  void TakeIntervals(const Intervals& part);
   HeartbeatSchedule::End OnCallEnded(const absl::Status& status, absl::Time now);
 
   const RegisterWorker registration_;
@@ -132,6 +139,7 @@ class SessionCore {
   std::optional<Repair> repair_;
   uint32_t sealing_round_ = 0;
   bool sealed_ = false;
+  std::optional<RoundPlan> rounds_;
   std::optional<absl::Status> ended_;
   absl::Status last_failure_;
 };

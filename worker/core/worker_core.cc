@@ -11,8 +11,9 @@ namespace longwave {
 
 WorkerCore::WorkerCore(WorkerCoreOptions options)
     : options_(std::move(options)),
+      plan_(options_.plan),
       segments_(options_.layout->segments().size()),
-      tokens_before_(options_.plan.fragment_count()),
+      tokens_before_(plan_.fragment_count()),
       pace_(options_.has_journal ? options_.checkpoint_every.value_or(0) : 0) {}
 
 const char* WorkerCore::Name(Stage stage) {
@@ -25,7 +26,7 @@ const char* WorkerCore::Name(Stage stage) {
 absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint) {
   if (is_new && directive_.first_round == 0 && !directive_.other_start) {
     GoTo(0);
-    stage_ = Stage::kComputing;
+    if (IsDecided(0)) stage_ = Stage::kComputing;
     ready_round_ = 0;
     return absl::OkStatus();
   }
@@ -33,8 +34,14 @@ absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint
   return CatchUp(directive_.other_start).status();
 }
 
+void WorkerCore::Hear(Directive directive) {
+  directive_ = std::move(directive);
+  if (directive_.intervals.decided_rounds <= plan_.rounds().decided_rounds()) return;
+  plan_failure_.Update(plan_.Extend(directive_.intervals));
+}
+
 double WorkerCore::LearningRate(uint32_t round, uint32_t segment) const {
-  const SyncPoint at = options_.plan.At(round, segment % options_.plan.fragment_count());
+  const SyncPoint at = plan_.At(round, segment % plan_.fragment_count());
   return options_.learning_rate(at.signal_step - 1);
 }
 
@@ -92,6 +99,8 @@ absl::Status WorkerCore::Keep(std::span<const SegmentPush> pushes, bool is_last)
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
   wakes_at_ = absl::InfiniteFuture();
+  LONGWAVE_RETURN_IF_ERROR(plan_failure_);
+  if (takes_fetched()) LONGWAVE_RETURN_IF_ERROR(TakeEarly());
   switch (stage_) {
     case Stage::kHearing:
       return HeardAll() ? Heard(now) : Wish::kWait;
@@ -117,14 +126,15 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
 
 void WorkerCore::GoTo(uint32_t round) {
   round_ = round;
-  step_ = options_.plan.FirstStep(round);
+  step_ = plan_.FirstStep(round);
   std::ranges::fill(tokens_before_, counts_.tokens);
   in_flight_ = false;
   stage_ = Stage::kBetweenRounds;
 }
 
 void WorkerCore::StepDone(uint64_t tokens, std::optional<double> loss) {
-  if (step_ % options_.plan.inner_steps() == 0) loss_sum_ = 0, losses_ = 0;
+  const RoundPlan& rounds = plan_.rounds();
+  if (rounds.FirstStep(rounds.RoundOf(step_)) == step_) loss_sum_ = 0, losses_ = 0;
   loss_sum_ += loss.value_or(0);
   losses_ += loss.has_value();
   counts_.tokens += tokens;
@@ -133,7 +143,7 @@ void WorkerCore::StepDone(uint64_t tokens, std::optional<double> loss) {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute(absl::Time now) {
-  if (fragment_ == options_.plan.fragment_count()) return EndRound();
+  if (fragment_ == plan_.fragment_count()) return EndRound();
   const SyncPoint at = point();
   if (step_ < (in_flight_ ? at.apply_step : at.signal_step)) {
     if (stops_ || !pace_.IsDue(round_, now)) return Wish::kTrain;
@@ -150,7 +160,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute(absl::Time now) {
       .round = round_, .step = step_, .train_loss = train_loss(), .tokens = counts_.tokens};
   std::vector<uint32_t> segments;
   for (const uint32_t s : options_.order) {
-    if (s % options_.plan.fragment_count() == fragment_) segments.push_back(s);
+    if (s % plan_.fragment_count() == fragment_) segments.push_back(s);
   }
   LONGWAVE_RETURN_IF_ERROR(BeginEncoding(std::move(segments)));
   return Wish::kGoOn;
@@ -200,6 +210,7 @@ void WorkerCore::Await(SegmentPush push) {
   Segment& segment = segments_[push.segment];
   LONGWAVE_CHECK(segment.state != SegmentStage::kPosted);
   segment.state = SegmentStage::kPosted;
+  DropEarly(push.segment);
   segment.push = std::move(push);
   ++awaited_;
 }
@@ -309,9 +320,10 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::GoOn() {
   LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
   if (repairs) return Wish::kGoOn;
   if (IsBehind(round_)) return CatchUp();
+  ready_round_ = round_;
+  if (!IsDecided(round_)) return Wish::kWait;
   stage_ = Stage::kComputing;
   fragment_ = 0;
-  ready_round_ = round_;
   return Wish::kGoOn;
 }
 

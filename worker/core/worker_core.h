@@ -32,6 +32,7 @@ struct WorkerCoreOptions {
   // Both outlive the core.
   const Layout* layout = nullptr;
   SyncPipeline* pipeline = nullptr;
+  // A plan whose rounds are not all decided learns them from the directives.
   SyncPlan plan;
   std::vector<uint32_t> order;  // the order of encoding and sending (SendOrder)
   // The replica is a function of the merged updates (CanCatchUp of the configuration).
@@ -95,9 +96,10 @@ struct SnapshotAnswer {
 // (TrainingMember, the simulator's worker) reports events, calls Advance and carries out the
 // effects in a loop. Not thread-safe.
 //
-//   Round     Inner steps lead to a fragment's signal. The worker encodes and posts the fragment's
-//             segments, takes the overlapping steps and applies the merged updates. The worker
-//             reports the round after the last fragment.
+//   Round     A worker begins a round once it knows the round's number of inner steps, which all
+//             workers have. Inner steps lead to a fragment's signal. The worker encodes and posts
+//             the fragment's segments, takes the overlapping steps and applies the merged updates.
+//             The worker reports the round after the last fragment.
 //   Catch-up  A replica catches up without training when it joins late, returns, was away for too
 //             long or differs. Each segment takes its merged updates, or a snapshot and the updates
 //             after it, whichever the shard finds cheaper. Once all segments stand at the same
@@ -157,7 +159,7 @@ class WorkerCore {
   // catch up and cannot.
   absl::Status Begin(bool is_new, std::optional<Checkpoint> checkpoint = std::nullopt);
 
-  void Hear(Directive directive) { directive_ = std::move(directive); }
+  void Hear(Directive directive);
   // The newest open round of any segment that the ledger knows.
   void HearOpenRound(uint32_t round) { newest_open_round_ = round; }
   // An inner step with so many tokens was taken. Advance must have returned kTrain. The loss may
@@ -224,6 +226,7 @@ class WorkerCore {
   uint32_t round() const { return round_; }        // under way, or else the next
   uint32_t fragment() const { return fragment_; }  // likewise, of this round
   uint64_t step() const { return step_; }          // the run's inner steps before this point
+  const SyncPlan& plan() const { return plan_; }   // with the rounds that were heard of
   // The mean over the round's steps so far that have a loss.
   std::optional<double> train_loss() const {
     return losses_ == 0 ? std::nullopt : std::optional(loss_sum_ / static_cast<double>(losses_));
@@ -273,8 +276,10 @@ class WorkerCore {
 
   uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
   void Await(SegmentPush push);
-  uint32_t rounds() const { return static_cast<uint32_t>(options_.plan.round_count()); }
-  SyncPoint point() const { return options_.plan.At(round_, fragment_); }
+  // kRoundNever: not known yet.
+  uint32_t rounds() const { return static_cast<uint32_t>(plan_.round_count()); }
+  bool IsDecided(uint32_t round) const { return plan_.rounds().IsDecided(round); }
+  SyncPoint point() const { return plan_.At(round_, fragment_); }
   double LearningRate(uint32_t round, uint32_t segment) const;
   void Notify(std::string text) { effects_.push_back(CoreNotice{false, std::move(text)}); }
   void Warn(std::string text) { effects_.push_back(CoreNotice{true, std::move(text)}); }
@@ -309,6 +314,11 @@ class WorkerCore {
   bool HeardAll() const;
   void Fetch(uint32_t segment, bool anew = false);
   absl::Status OnFetched(const FetchEvent& fetched);
+  // Takes the events in early_ whose rounds are decided by now.
+  absl::Status TakeEarly();
+  absl::Status Take(const FetchEvent& event);
+  // A new fetch or a post ends the segment's last fetch.
+  void DropEarly(uint32_t segment);
   // The segment's part of the first weights, which are made or read where they are not here.
   absl::StatusOr<std::vector<std::vector<float>>> Initial(uint32_t segment);
   // The from_round of a fetch anew. kRoundNever: a snapshot has to come first.
@@ -324,6 +334,8 @@ class WorkerCore {
   absl::StatusOr<Wish> EndRepair();
 
   const WorkerCoreOptions options_;
+  SyncPlan plan_;
+  absl::Status plan_failure_;  // the coordinator has told what contradicts the plan
   std::vector<Segment> segments_;
   Stage stage_ = Stage::kBetweenRounds;
   Directive directive_;
@@ -371,6 +383,8 @@ class WorkerCore {
   absl::Time last_news_, last_asked_;
   uint32_t filled_ = 0;
   std::deque<SnapshotRequest> requests_;  // of shards, in order of arrival
+  // Results of fetches since one of a round that this worker does not know to be decided.
+  std::deque<FetchEvent> early_;
   struct Taken {
     uint64_t updates = 0;
     uint64_t snapshots = 0;

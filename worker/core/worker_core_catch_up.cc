@@ -41,7 +41,7 @@ std::pair<uint32_t, uint32_t> WorkerCore::AnchorRounds() const {
 bool WorkerCore::IsBehind(uint32_t next) const {
   if (!options_.can_catch_up || next >= rounds()) return false;
   // With fragments the first ones of the next round may close before the last of this one.
-  const uint32_t ahead = options_.plan.fragment_count() > 1 ? 1 : 0;
+  const uint32_t ahead = plan_.fragment_count() > 1 ? 1 : 0;
   return newest_open_round_ > next + ahead || directive_.first_round > next ||
          AnchorRounds() != std::pair(next, next);
 }
@@ -70,6 +70,7 @@ void WorkerCore::Fetch(uint32_t segment, bool anew) {
   const uint32_t until = stage_ == Stage::kRepairing ? round_ : kRoundNever;
   if (state == SegmentStage::kFetching && !anew) return;  // a fetch is under way
   state = anew ? SegmentStage::kAnew : SegmentStage::kFetching;
+  DropEarly(segment);
   effects_.push_back(
       FetchWish{.segment = segment,
                 .from_round = anew ? AnewFrom() : options_.pipeline->anchor_round(segment),
@@ -77,6 +78,32 @@ void WorkerCore::Fetch(uint32_t segment, bool anew) {
 }
 
 absl::Status WorkerCore::On(const FetchEvent& event) {
+  early_.push_back(event);
+  return TakeEarly();
+}
+
+// An update of round r, and a replica of the rounds before r, are of rounds whose inner steps the
+// coordinator has told, but perhaps not to this worker yet. Later events wait behind them, so that
+// those of a segment stay in order.
+absl::Status WorkerCore::TakeEarly() {
+  while (!early_.empty()) {
+    const FetchEvent& next = early_.front();
+    const bool is_update = next.kind == FetchEvent::Kind::kUpdate;
+    const bool has_round = is_update || next.kind == FetchEvent::Kind::kSnapshot;
+    const uint64_t rounds = has_round ? uint64_t{next.round} + (is_update ? 1 : 0) : 0;
+    if (rounds > plan_.rounds().decided_rounds()) return absl::OkStatus();
+    const FetchEvent event = std::move(early_.front());
+    early_.pop_front();
+    LONGWAVE_RETURN_IF_ERROR(Take(event));
+  }
+  return absl::OkStatus();
+}
+
+void WorkerCore::DropEarly(uint32_t segment) {
+  std::erase_if(early_, [&](const FetchEvent& event) { return event.segment == segment; });
+}
+
+absl::Status WorkerCore::Take(const FetchEvent& event) {
   switch (event.kind) {
     case FetchEvent::Kind::kUpdate:
     case FetchEvent::Kind::kSnapshot:
@@ -143,6 +170,9 @@ absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::Initial(uint32_t seg
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Heard(absl::Time now) {
   last_news_ = now;
   last_asked_ = absl::InfinitePast();
+  // After the last round there are no inner steps to wait for.
+  if (checkpoint_.has_value() && checkpoint_->round < rounds() && !IsDecided(checkpoint_->round))
+    return Wish::kWait;
   if (checkpoint_.has_value()) return Resume();
   stage_ = Stage::kFollowing;
   return Wish::kGoOn;
@@ -221,13 +251,13 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
     Notify(absl::StrCat("caught up: at round ", lowest, ", after ", taken_.updates,
                         " merged updates and ", taken_.snapshots, " snapshots: ", taken_.bytes,
-                        " bytes; goes on from step ", options_.plan.FirstStep(lowest)));
+                        " bytes; goes on from step ", plan_.FirstStep(lowest)));
     GoTo(lowest);
     return Wish::kGoOn;
   }
   AskForNews(now, level, highest);
   // Fetches are under way, however long they take.
-  if (level || !HeardAll() || first > lowest) return Wish::kWait;
+  if (level || !HeardAll() || first > lowest || !IsDecided(lowest)) return Wish::kWait;
   if (now - last_news_ < options_.fill_patience) {
     wakes_at_ = std::min(wakes_at_, last_news_ + options_.fill_patience);
     return Wish::kWait;
@@ -255,7 +285,7 @@ void WorkerCore::AskForNews(absl::Time now, bool level, uint32_t highest) {
 // Fills the first fragment from fragment_ on that has segments behind: an ordinary contribution
 // with a zero signal.
 absl::StatusOr<WorkerCore::Wish> WorkerCore::FillFragment(absl::Time now) {
-  const uint32_t fragments = options_.plan.fragment_count();
+  const uint32_t fragments = plan_.fragment_count();
   for (; fragment_ < fragments; ++fragment_) {
     std::vector<uint32_t> behind;
     for (uint32_t s = fragment_; s < SegmentCount(); s += fragments) {

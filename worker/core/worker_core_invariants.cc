@@ -10,7 +10,7 @@ absl::Status WorkerCore::CheckInvariants() const {
     return Internal("a worker that is ", Name(stage_), ", round ", round_, ", fragment ", fragment_,
                     ", step ", step_, ": ", what...);
   };
-  const uint32_t fragments = options_.plan.fragment_count();
+  const uint32_t fragments = plan_.fragment_count();
   if (round_ > rounds() || fragment_ > fragments)
     return broken("is beyond the run's ", rounds(), " rounds of ", fragments, " fragments");
   if (ready_round_ != kRoundNever && ready_round_ > rounds())

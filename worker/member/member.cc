@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/member/crash_point.h"
+#include "worker/member/sync_options.h"
 #include "worker/sync/send_order.h"
 
 namespace longwave {
@@ -21,20 +22,20 @@ using Phase = WorkerMetrics::Phase;
 
 // Length of one wait, between two checks of the control plane.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
+// Likewise while no frame can end it, only the coordinator's word.
+constexpr absl::Duration kDecisionPatience = absl::Milliseconds(2);
 
 }  // namespace
 
 TrainingMember::TrainingMember(MemberParts parts)
     : parts_(std::move(parts)),
-      plan_(parts_.config->sync.inner_steps, parts_.pipeline->fragment_count(),
-            parts_.config->sync.overlap, parts_.config->run.steps),
       schedule_(parts_.config->train, parts_.config->run.steps),
       loop_(parts_.loop == nullptr ? no_loop_ : *parts_.loop),
       metrics_(parts_.metrics, parts_.layout, *parts_.config, parts_.control,
                parts_.node == nullptr ? 1 : parts_.node->rank().ranks),
       keeper_(parts_),
       core_(CoreOptions()),
-      progress_(plan_.round_count(), parts_.config->run.steps) {
+      progress_(parts_.config->run.steps) {
   if (parts_.node != nullptr) state_.ranks = parts_.node->rank().ranks;
 }
 
@@ -43,7 +44,7 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
   WorkerCoreOptions options{
       .layout = parts_.layout,
       .pipeline = parts_.pipeline,
-      .plan = plan_,
+      .plan = SyncPlanOf(config, parts_.pipeline->fragment_count()),
       .order = SendOrder(*parts_.layout, parts_.worker),
       .can_catch_up = CanCatchUp(config),
       .learning_rate = [this](uint64_t step) { return schedule_.LearningRate(step); },
@@ -129,7 +130,7 @@ absl::StatusOr<bool> TrainingMember::StepDoneAlone(uint64_t tokens, std::optiona
   }
   LONGWAVE_RETURN_IF_ERROR(CheckLoss(loss));
   state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - computing_since_);
-  state_.round = static_cast<uint32_t>(core_.step() / plan_.inner_steps());
+  state_.round = plan().rounds().RoundOf(core_.step());
   core_.StepDone(tokens, loss);
   state_.step = core_.step();
   state_.tokens = core_.counts().tokens;
@@ -200,7 +201,7 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
 }
 
 bool TrainingMember::next_step_syncs() const {
-  const SyncPoint at = plan_.At(core_.round(), core_.fragment());
+  const SyncPoint at = plan().At(core_.round(), core_.fragment());
   const uint64_t done = core_.step() + 1;
   return done == at.signal_step || done == at.apply_step;
 }
@@ -295,6 +296,13 @@ absl::StatusOr<bool> TrainingMember::Wait() {
     if (!settled.has_value()) return false;
     if (core_.stage() == Stage::kSyncing) metrics_.OnSettled(*settled);
     core_.On(*std::move(settled));
+    return false;
+  }
+  if (!core_.takes_fetched()) {
+    // The coordinator has not told the next round's inner steps yet. Results of an earlier fetch
+    // stay for the next one. The ranks of a node meet for rank 0's directive.
+    absl::SleepFor(std::min(patience, kDecisionPatience));
+    if (parts_.node != nullptr) LONGWAVE_RETURN_IF_ERROR(parts_.node->Agree(absl::OkStatus()));
     return false;
   }
   LONGWAVE_ASSIGN_OR_RETURN(const std::optional<FetchEvent> event,

@@ -97,7 +97,9 @@ class TrainingMember {
   const WorkerState& stats() const { return state_; }
   const FinalReport& final_report() const { return final_; }
   double learning_rate() const { return schedule_.LearningRate(step()); }  // of the next step
-  uint64_t rounds() const { return plan_.round_count(); }
+  // kRoundNever: not known yet.
+  uint64_t rounds() const { return plan().round_count(); }
+  const SyncPlan& plan() const { return core_.plan(); }
   const MemberParts& parts() const { return parts_; }
   WorkerMetrics& metrics() { return metrics_; }
   void SetPhase(WorkerPhase phase);
@@ -134,7 +136,6 @@ class TrainingMember {
   WorkerCoreOptions CoreOptions() const;
 
   const MemberParts parts_;
-  const SyncPlan plan_;
   const Schedule schedule_;
   TrainingLoop no_loop_;
   TrainingLoop& loop_;

@@ -95,7 +95,7 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   report.seconds_syncing = state_.seconds_syncing;
   // The run may end as soon as the coordinator has the report, so the state goes first.
   ReportState();
-  if (const auto line = progress_.RoundDone(report, MonotonicNow())) {
+  if (const auto line = progress_.RoundDone(report, plan().rounds(), MonotonicNow())) {
     Log(LogLevel::kInfo, *line);
     Log(LogLevel::kInfo, metrics_.TakeSeconds(state_.seconds_computing));
   }

@@ -277,21 +277,24 @@ class MemberPlaceImpl final : public MemberPlace {
   absl::StatusOr<std::unique_ptr<Session>> OpenSession(absl::Duration start_timeout,
                                                        std::vector<uint64_t> start_hashes) {
     const RunConfig& config = options_.config;
-    return Session::Join(client_.get(),
-                         {.coordinator = config.cluster.coordinator,
-                          .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
-                          .start_timeout = start_timeout,
-                          .away_timeout = AwayTimeout(config)},
-                         {.name = options_.name,
-                          .identity = folder_ == nullptr ? 0 : folder_->identity(),
-                          .manifest = options_.manifest,
-                          .layout_hash = layout_.hash(),
-                          .settings = BindingSettings(config),
-                          .process = process(),
-                          .data_key = security_.keys.public_key,
-                          .start_hashes = std::move(start_hashes),
-                          .alike = options_.alike},
-                         stop_);
+    return Session::Join(
+        client_.get(),
+        {.coordinator = config.cluster.coordinator,
+         .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
+         .start_timeout = start_timeout,
+         .away_timeout = AwayTimeout(config),
+         .rounds =
+             FitsInterval(config) ? std::optional(RoundPlan(config.run.steps)) : std::nullopt},
+        {.name = options_.name,
+         .identity = folder_ == nullptr ? 0 : folder_->identity(),
+         .manifest = options_.manifest,
+         .layout_hash = layout_.hash(),
+         .settings = BindingSettings(config),
+         .process = process(),
+         .data_key = security_.keys.public_key,
+         .start_hashes = std::move(start_hashes),
+         .alike = options_.alike},
+        stop_);
   }
 
   const MemberPlaceOptions options_;

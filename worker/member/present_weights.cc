@@ -110,6 +110,7 @@ absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, cons
   std::optional<absl::StatusOr<PresentWeights>>& found = onlooker.found();
   if (found.has_value()) ended = Cancelled("has what it came for");
   const absl::Status left = place->End(ended);
+  if (found.has_value() && found->ok()) (*found)->steps = member.plan().FirstStep((*found)->rounds);
   if (found.has_value()) return *std::move(found);
   LONGWAVE_RETURN_IF_ERROR(left);
   if (run_ended.requested()) return RunEnded();

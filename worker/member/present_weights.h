@@ -16,6 +16,7 @@ namespace longwave {
 struct PresentWeights {
   std::vector<float> theta;  // flat, in Layout::Create's order of the manifest
   uint32_t rounds = 0;       // number of rounds whose updates are included
+  uint64_t steps = 0;        // inner steps of these rounds
   uint64_t state_hash = 0;   // as in the record of the last of these rounds
 };
 

@@ -15,9 +15,10 @@ void Progress::StepBegins(uint64_t step, uint64_t tokens, absl::Time now) {
   tokens_ = tokens;
 }
 
-std::optional<std::string> Progress::RoundDone(const RoundReport& report, absl::Time now) {
-  const bool is_last = uint64_t{report.round} + 1 == rounds_;
-  if (!began_.has_value() || report.round >= rounds_) return std::nullopt;
+std::optional<std::string> Progress::RoundDone(const RoundReport& report, const RoundPlan& rounds,
+                                               absl::Time now) {
+  const bool is_last = uint64_t{report.round} + 1 == rounds.round_count();
+  if (!began_.has_value() || report.round >= rounds.round_count()) return std::nullopt;
   if (has_line_ && !is_last && now - line_at_ < kInterval) return std::nullopt;
   const double seconds = absl::ToDoubleSeconds(now - line_at_);
   const double speed = seconds > 0 ? static_cast<double>(report.tokens - tokens_) / seconds : 0;
@@ -31,7 +32,7 @@ std::optional<std::string> Progress::RoundDone(const RoundReport& report, absl::
   tokens_ = report.tokens;
   return absl::StrFormat("%s  %8s tokens/s  pushed %8s  pulled %8s  left %s",
                          FormatRound({.rounds_done = uint64_t{report.round} + 1,
-                                      .rounds = rounds_,
+                                      .rounds = rounds.expected_round_count(),
                                       .step = report.step,
                                       .steps = steps_,
                                       .train_loss = report.train_loss}),

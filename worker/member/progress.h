@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/control/control.h"
+#include "common/control/round_plan.h"
 
 namespace longwave {
 
@@ -16,16 +17,16 @@ class Progress {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
-  // rounds, steps: numbers of the run.
-  Progress(uint64_t rounds, uint64_t steps) : rounds_(rounds), steps_(steps) {}
+  // steps: of the run.
+  explicit Progress(uint64_t steps) : steps_(steps) {}
 
   // Called when an inner step begins at the run's `step`. Speed is measured from the first call on.
   void StepBegins(uint64_t step, uint64_t tokens, absl::Time now);
-  // Returns a line if one is due. report: complete.
-  std::optional<std::string> RoundDone(const RoundReport& report, absl::Time now);
+  // Returns a line if one is due. report: complete. rounds: the run's, as far as decided.
+  std::optional<std::string> RoundDone(const RoundReport& report, const RoundPlan& rounds,
+                                       absl::Time now);
 
  private:
-  const uint64_t rounds_;
   const uint64_t steps_;
   std::optional<absl::Time> began_;
   uint64_t first_step_ = 0;

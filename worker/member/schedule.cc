@@ -5,6 +5,11 @@
 #include "common/base/trigonometry.h"
 
 namespace longwave {
+namespace {
+
+constexpr uint64_t kValidations = 20;
+
+}  // namespace
 
 Schedule::Schedule(const TrainSection& train, uint64_t steps)
     : peak_(train.learning_rate),
@@ -24,9 +29,16 @@ double Schedule::LearningRate(uint64_t step) const {
   return peak_ * (final_share_ + (1 - final_share_) * (root * root));
 }
 
-uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds) {
-  constexpr uint64_t kValidations = 20;
-  return validate_every > 0 ? validate_every : std::max<uint64_t>(1, rounds / kValidations);
+bool ValidationIsDue(uint32_t validate_every, const RoundPlan& rounds, uint32_t round) {
+  const uint64_t done = uint64_t{round} + 1;
+  if (done == rounds.round_count()) return true;
+  if (validate_every > 0) return done % validate_every == 0;
+  if (rounds.is_fixed())
+    return done % std::max<uint64_t>(1, rounds.round_count() / kValidations) == 0;
+  const auto part = [&](uint32_t before) {
+    return rounds.FirstStep(before) * kValidations / rounds.steps();
+  };
+  return part(round + 1) > part(round);
 }
 
 }  // namespace longwave

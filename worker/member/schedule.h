@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/config/run_config.h"
+#include "common/control/round_plan.h"
 
 namespace longwave {
 
@@ -23,9 +24,9 @@ class Schedule {
   uint64_t steps_;
 };
 
-// Rounds between validations: the configured number, or one that gives about twenty in a run of
-// `rounds`.
-uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds);
+// Whether a validation follows the round, which is decided: every `validate_every` rounds, or about
+// twenty times in all if that is 0; and after the last round.
+bool ValidationIsDue(uint32_t validate_every, const RoundPlan& rounds, uint32_t round);
 
 }  // namespace longwave
 

@@ -44,7 +44,7 @@ Session::Session(CoordinatorClient* client, SessionOptions options, RegisterWork
     : client_(client),
       options_(std::move(options)),
       stop_(stop),
-      core_(std::move(registration), options_.heartbeat_interval, MonotonicNow()),
+      core_(std::move(registration), options_.heartbeat_interval, MonotonicNow(), options_.rounds),
       thread_([this] { CallUntilClosed(); }) {}
 
 Session::~Session() {

@@ -29,6 +29,7 @@ struct SessionOptions {
   // Limits of waits for the coordinator's answer: until the run begins, and for its end.
   absl::Duration start_timeout = absl::Seconds(120);
   absl::Duration away_timeout = absl::InfiniteDuration();
+  std::optional<RoundPlan> rounds;  // see SessionCore
 };
 
 // A worker's membership of a run: SessionCore, driven by a thread. During training the coordinator

@@ -44,4 +44,13 @@ SyncOptions SyncOptionsOf(const SyncSection& sync, uint64_t run_seed) {
   };
 }
 
+RoundPlan RoundPlanOf(const RunConfig& config) {
+  if (FitsInterval(config)) return RoundPlan(config.run.steps);
+  return RoundPlan(config.sync.inner_steps, config.run.steps);
+}
+
+SyncPlan SyncPlanOf(const RunConfig& config, uint32_t fragment_count) {
+  return SyncPlan(RoundPlanOf(config), fragment_count, config.sync.overlap);
+}
+
 }  // namespace longwave

@@ -1,10 +1,11 @@
 #ifndef LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
 #define LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "common/control/round_plan.h"
 #include "common/layout/layout.h"
 #include "common/layout/segment_elements.h"
 
@@ -26,29 +27,34 @@ struct SyncPoint {
   bool operator==(const SyncPoint&) const = default;
 };
 
-// The order of a run's syncs. Fragment f of round r is taken after step r·H + ⌈(f + 1)·H / F⌉ and
-// applied τ steps later. In the last round all fragments are taken at the run's end, one by one, so
-// that every step is in a signal. With τ < ⌈H / F⌉ each fragment is applied before the next is
-// taken, so that one is in flight at a time.
+// The order of a run's syncs. Fragment f of round r, which has H inner steps, is taken ⌈(f + 1)·H /
+// F⌉ steps after the round's first one, and applied τ steps later. In the last round all fragments
+// are taken at the run's end, one by one, so that every step is in a signal. With τ < ⌈H / F⌉ each
+// fragment is applied before the next is taken, so that one is in flight at a time.
 class SyncPlan {
  public:
-  // inner_steps: H ≥ 1. fragment_count: 1 ≤ F ≤ H. overlap: τ < ⌈H / F⌉.
+  // inner_steps: H ≥ 1 of each round. fragment_count: 1 ≤ F ≤ H. overlap: τ < ⌈H / F⌉.
   SyncPlan(uint32_t inner_steps, uint32_t fragment_count, uint32_t overlap, uint64_t steps);
+  // Likewise for every H that `rounds` has or will have.
+  SyncPlan(RoundPlan rounds, uint32_t fragment_count, uint32_t overlap);
 
-  uint64_t round_count() const { return (steps_ + inner_steps_ - 1) / inner_steps_; }
+  const RoundPlan& rounds() const { return rounds_; }
+  // See RoundPlan::Extend. Also InvalidArgument: F or τ do not fit a round's H.
+  absl::Status Extend(const Intervals& part);
+  // kRoundNever: not known yet.
+  uint64_t round_count() const { return rounds_.round_count(); }
   uint32_t fragment_count() const { return fragment_count_; }
-  uint64_t inner_steps() const { return inner_steps_; }
   // Steps done when the round begins; `steps` after the last round.
-  uint64_t FirstStep(uint32_t round) const { return std::min(round * inner_steps_, steps_); }
+  uint64_t FirstStep(uint32_t round) const { return rounds_.FirstStep(round); }
+  // The round is decided.
   SyncPoint At(uint32_t round, uint32_t fragment) const;
 
  private:
   uint64_t SignalStep(uint32_t round, uint32_t fragment) const;
 
-  uint64_t inner_steps_;
+  RoundPlan rounds_;
   uint32_t fragment_count_;
   uint64_t overlap_;
-  uint64_t steps_;
 };
 
 }  // namespace longwave

@@ -52,7 +52,8 @@ absl::StatusOr<FinalReport> Trainer::Run() {
   const bool run_goes_on =
       parts_.keeps_state && absl::IsCancelled(report.status()) && !control.has_ended();
   if (report.ok() || run_goes_on || !control.directive().validates) return report;
-  const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
+  const RoundPlan& rounds = member_.plan().rounds();
+  const uint64_t steps = rounds.FirstStep(rounds.RoundOf(member_.step()));
   std::vector<float> copy;
   const absl::StatusOr<const float*> theta = HostAnchor(&copy);
   const absl::Status written = theta.ok() ? WriteWeights(*theta, steps).status() : theta.status();
@@ -136,9 +137,9 @@ absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
 }
 
 absl::Status Trainer::Validate(uint32_t round) {
-  const uint64_t interval = ValidationInterval(config_.run.validate_every, member_.rounds());
-  const bool due = (round + 1) % interval == 0 || round + 1 == member_.rounds();
-  if (!due || !parts_.member.control->directive().validates) return absl::OkStatus();
+  if (!ValidationIsDue(config_.run.validate_every, member_.plan().rounds(), round) ||
+      !parts_.member.control->directive().validates)
+    return absl::OkStatus();
   member_.SetPhase(WorkerPhase::kValidating);
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
   // The anchor takes θ's place for the validation, where training has gone on from it.

@@ -169,8 +169,8 @@
   const parameters = (run) => run.summary.params;
   const workers = (run) => run.summary.workers || number(run, "run.workers");
   // Bytes of a method that sends so many for each parameter, each way, by all workers.
-  const beside = (run, perParameter, everyStep) => run.rounds.step.map((step) => known(step) && known(parameters(run))
-    ? perParameter * parameters(run) * workers(run) * (everyStep ? step : step / number(run, "sync.inner_steps")) : null);
+  const beside = (run, perParameter, everyStep) => run.rounds.step.map((step, index) => known(step) && known(parameters(run))
+    ? perParameter * parameters(run) * workers(run) * (everyStep ? step : run.rounds.round[index] + 1) : null);
   const BASELINES = [["DDP, fp32", 4, true], ["DiLoCo, fp32", 4, false], ["DiLoCo, 4 bit", 0.5, false]];
 
   const isOne = runs.length === 1;

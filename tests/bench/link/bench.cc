@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -81,6 +82,7 @@ class LinkBench {
     // From here on this process and its direct children are at the coordinator's place.
     LONGWAVE_RETURN_IF_ERROR(network_->NamespaceOf(LinkNetwork::kCoordinator).Enter());
     Say(Header());
+    if (!options_.intervals.empty()) return RunIntervals();
     LONGWAVE_RETURN_IF_ERROR(RunPreset());
     absl::Status failed;
     for (const std::string& name : options_.baselines) {
@@ -154,6 +156,29 @@ class LinkBench {
       figures_.rounds_to_target = options_.rounds;
     }
     seconds_to_target_ = figures_.SecondsToTargetAt(figures_.SlowestRate()).value_or(0);
+    return absl::OkStatus();
+  }
+
+  // Runs of equal steps over links that go from the highest rate to the lowest and back.
+  absl::Status RunIntervals() {
+    const auto [low, high] = std::ranges::minmax(options_.rates);
+    for (const std::string& interval : options_.intervals) {
+      LONGWAVE_ASSIGN_OR_RETURN(RunConfig config,
+                                ParseConfig(FormatConfig(figures_.config), "bench_link",
+                                            {absl::StrCat("sync.inner_steps=", interval)}));
+      config.run.validate_every = static_cast<uint32_t>(RoundCount(config));  // at the end alone
+      const LinkRates rates{.first = high, .second = low, .seconds = options_.alternate_s};
+      double present = high;
+      absl::Status shaped;
+      const auto alternate = [&](const RunStatus& status) {
+        const double wanted = rates.At(status.seconds);
+        if (std::exchange(present, wanted) != wanted) shaped = network_->Shape(wanted);
+        return !shaped.ok();
+      };
+      LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run, Train(config, high, alternate));
+      LONGWAVE_RETURN_IF_ERROR(shaped);
+      Say(DescribeInterval(interval, run, rates));
+    }
     return absl::OkStatus();
   }
 

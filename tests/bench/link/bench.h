@@ -20,9 +20,11 @@ struct BenchLinkOptions {
   bool no_loss_probes = false;            // of TCP, on every node
   uint32_t rounds = 8;                    // of every run of the preset, the unshaped one too
   std::vector<std::string> baselines = {"torch-ddp", "ddp", "diloco"};
-  std::string torch_python;  // a Python with torch; empty: PyTorch is not measured
-  bool quick = false;        // a GPT of 1 M parameters instead of 10 M
-  bool keep_state = false;   // of the runs of ours: as `longwave up` does
+  std::vector<std::string> intervals;  // of runs over links that change, in place of all else
+  double alternate_s = 180;            // until the links change
+  std::string torch_python;            // a Python with torch; empty: PyTorch is not measured
+  bool quick = false;                  // a GPT of 1 M parameters instead of 10 M
+  bool keep_state = false;             // of the runs of ours: as `longwave up` does
   std::string runs_dir = "runs";
   std::string json_file;  // file of the figures as JSON; empty: none
 };

@@ -39,6 +39,10 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
   // The configuration's minimum; the runs' numbers follow from H.
   overrides.push_back("run.steps=1000000");
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, ParseConfig("{}", "bench_link", overrides));
+  if (FitsInterval(config)) {
+    return absl::InvalidArgumentError(
+        "--set sync.inner_steps: got auto, wanted a number; auto is one of --intervals");
+  }
   config.run.steps = uint64_t{options.rounds} * config.sync.inner_steps;
   // Times and bytes are of training alone, since every run validates at its end.
   config.run.validate_every = options.rounds;

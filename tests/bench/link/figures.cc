@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -117,6 +118,17 @@ const RoundRecord* FirstAtTarget(const RunStatus& status, double target) {
     if (record.validation_loss.has_value() && *record.validation_loss <= target) return &record;
   }
   return nullptr;
+}
+
+std::optional<double> ComputeShareAt(const LinkRun& run, const LinkRates& rates, double mbit) {
+  double begin = 0, computing = 0, total = 0;
+  for (const RoundRecord& record : run.status.records) {
+    const double seconds = record.seconds - std::exchange(begin, record.seconds);
+    if (rates.At(record.seconds - seconds / 2) != mbit) continue;
+    computing += seconds * record.compute_share;
+    total += seconds;
+  }
+  return total > 0 ? std::optional(computing / total) : std::nullopt;
 }
 
 std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds) {

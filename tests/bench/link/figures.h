@@ -30,6 +30,18 @@ double ComputeShare(const LinkRun& run);
 std::optional<double> LossAtEnd(const RunStatus& status);
 // The first round whose validation loss is at most `target`.
 const RoundRecord* FirstAtTarget(const RunStatus& status, double target);
+// Rates of links that change every so many seconds of a run.
+struct LinkRates {
+  double first = 0, second = 0;  // Mbit/s
+  double seconds = 1;
+  double At(double second_of_run) const {
+    return static_cast<uint64_t>(second_of_run / seconds) % 2 == 0 ? first : second;
+  }
+};
+// The members' compute share in the rounds whose middle the links had this rate in; nothing: there
+// was none.
+std::optional<double> ComputeShareAt(const LinkRun& run, const LinkRates& rates, double mbit);
+
 // Seconds of the first `rounds` rounds without validation, for a run that validates only at its
 // end. Nothing if the run has fewer rounds.
 std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds);

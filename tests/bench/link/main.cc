@@ -24,6 +24,14 @@ int main(int argc, char** argv) {
                "Switch off TCP's loss probes (net.ipv4.tcp_early_retrans=0), as a machine behind a "
                "slow link may");
   app.add_option("--rounds", options.rounds, "Rounds of each run")->capture_default_str();
+  app.add_option(
+         "--intervals", options.intervals,
+         "In place of all else: a run of --rounds x H inner steps with each of these, numbers "
+         "or auto, over links that go from the highest rate to the lowest and back")
+      ->delimiter(',');
+  app.add_option("--alternate-s", options.alternate_s, "Seconds of a rate, with --intervals")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
   app.add_option("--baselines", options.baselines,
                  "torch-ddp and presets, separated by commas; or none")
       ->delimiter(',')

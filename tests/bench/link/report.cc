@@ -139,6 +139,25 @@ std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkR
   return text;
 }
 
+std::string DescribeInterval(std::string_view interval, const LinkRun& run,
+                             const LinkRates& rates) {
+  const RunStatus& status = run.status;
+  const uint64_t steps = status.records.empty() ? 0 : status.records.back().step;
+  std::string text = absl::StrFormat(
+      "H %s: %d steps in %.0f rounds and %.1f s, validation loss %s; compute share %.1f %%",
+      interval, steps, run.rounds(), run.SecondsUnvalidated(), FormatLoss(LossAtEnd(status)),
+      100 * ComputeShare(run));
+  for (const double mbit : {rates.first, rates.second}) {
+    const std::optional<double> share = ComputeShareAt(run, rates, mbit);
+    if (share) absl::StrAppendFormat(&text, ", at %s %.1f %%", RateName(mbit), 100 * *share);
+  }
+  if (status.interval) {
+    absl::StrAppendFormat(&text, "; %d changes of H, %d in the end", status.interval->changes,
+                          status.interval->inner_steps);
+  }
+  return text + "\n";
+}
+
 std::string DescribeBaseline(const LinkBaseline& baseline) {
   std::string text = absl::StrCat(baseline.name, ":");
   if (!baseline.why_not_measured.empty()) {

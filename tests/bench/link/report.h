@@ -10,6 +10,8 @@ namespace longwave {
 
 // A run's lines, printed at its end. unshaped: the reference of its shares.
 std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkRun* unshaped);
+// Likewise, of a run over links that changed. interval: "auto", or H.
+std::string DescribeInterval(std::string_view interval, const LinkRun& run, const LinkRates& rates);
 std::string DescribeBaseline(const LinkBaseline& baseline);
 // The bars.
 std::string DescribeEnd(const LinkFigures& figures);

@@ -22,6 +22,25 @@ TEST(StatusJson, OfARunThatHasNotBegunHasNoNumbersThatNobodyKnows) {
   EXPECT_EQ(json["replicas_equal"], false);
 }
 
+TEST(StatusJson, HasTheIntervalThatIsFitted) {
+  RunConfig config = DefaultConfig();
+  EXPECT_TRUE(Json::parse(FormatStatusJson(config, RunStatus())).at("interval").is_null());
+  config.sync.inner_steps = 0;
+  const RunStatus status{.interval = IntervalStatus{.inner_steps = 28,
+                                                    .first_round = 3,
+                                                    .changes = 1,
+                                                    .reason = "a sync costs 0.3 s",
+                                                    .rounds = 11,
+                                                    .lost_share = 0.04}};
+  const Json json = Json::parse(FormatStatusJson(config, status));
+  EXPECT_EQ(json["rounds_of"], 11);
+  EXPECT_EQ(json["interval"], Json({{"inner_steps", 28},
+                                    {"first_round", 3},
+                                    {"changes", 1},
+                                    {"reason", "a sync costs 0.3 s"},
+                                    {"lost_share", 0.04}}));
+}
+
 TEST(StatusJson, TellsWhatPeopleAreShown) {
   RunConfig config = DefaultConfig();
   config.run.steps = 100;

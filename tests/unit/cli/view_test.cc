@@ -113,6 +113,25 @@ TEST(LiveView, ShowProgressLossesTrafficAndMembers) {
   EXPECT_THAT(text, Not(HasSubstr("mended")));
 }
 
+TEST(LiveView, ShowAFittedIntervalAndWhyItChanged) {
+  RunConfig config = Config();
+  config.sync.inner_steps = 0;
+  config.sync.inner_steps_min = 2;
+  config.sync.inner_steps_max = 100;
+  RunStatus status = Status();
+  EXPECT_THAT(Live(status, TextStyle(), config), HasSubstr("a sync every auto: 2 to 100 steps"));
+  EXPECT_THAT(Live({}, TextStyle(), config), HasSubstr("step 0/300  round 0\n"));
+  status.interval = IntervalStatus{.inner_steps = 28,
+                                   .first_round = 3,
+                                   .changes = 1,
+                                   .reason = "a sync costs 0.3 s",
+                                   .rounds = 11};
+  const std::string text = Live(status, TextStyle(), config);
+  EXPECT_THAT(text, HasSubstr("a sync every 28 steps (auto: 2 to 100)"));
+  EXPECT_THAT(text, HasSubstr("step 130/300  round 4/11"));
+  EXPECT_THAT(text, HasSubstr("interval  a sync costs 0.3 s (since round 3)"));
+}
+
 TEST(LiveView, SayWhatWasMendedAndWhatTheTroubleIs) {
   const RunConfig config = Config();
   RunStatus status = Status();
@@ -331,16 +350,12 @@ TEST(RoundLine, HasTheRoundsFiguresPerWorker) {
 }
 
 TEST(ShowsRound, MakesAboutAHundredLinesOfALongRun) {
-  RunConfig config = Config();
-  config.sync.inner_steps = 1;
-  config.run.steps = 1234;
   int shown = 0;
-  for (uint32_t round = 1; round <= 1234; ++round) shown += ShowsRound(config, round);
+  for (uint32_t round = 1; round <= 1234; ++round) shown += ShowsRound(round, 1234);
   EXPECT_GE(shown, 90);
   EXPECT_LE(shown, 102);
-  EXPECT_TRUE(ShowsRound(config, 1234));
-  config.run.steps = 100;
-  for (uint32_t round = 1; round <= 100; ++round) EXPECT_TRUE(ShowsRound(config, round));
+  EXPECT_TRUE(ShowsRound(1234, 1234));
+  for (uint32_t round = 1; round <= 100; ++round) EXPECT_TRUE(ShowsRound(round, 100));
 }
 
 TEST(WholeView, ComparesTrafficPerWorkerWithDdpAndDiloco) {

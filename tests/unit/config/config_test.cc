@@ -244,6 +244,9 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "train.threads",
                                          "train.device",
                                          "train.autocast",
+                                         "sync.inner_steps_min",
+                                         "sync.inner_steps_max",
+                                         "sync.target_share",
                                          "sync.up.k",
                                          "sync.up.codec"};
   const std::string text = BindingSettings(DefaultConfig());
@@ -253,6 +256,16 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                          std::find(free.begin(), free.end(), key.name) != free.end();
     EXPECT_EQ(("\n" + text).find("\n" + key.name + ": ") == std::string::npos, is_free) << key.name;
   }
+}
+
+// Runs with a fixed interval have the settings of older versions, whose folders go on.
+TEST(BindingSettings, HaveTheBoundsOfAFittedInterval) {
+  RunConfig config = DefaultConfig();
+  config.sync.inner_steps = 0;
+  const std::string text = BindingSettings(config);
+  EXPECT_THAT(text, testing::HasSubstr("\nsync.inner_steps: auto\nsync.inner_steps_min: 2\n"
+                                       "sync.inner_steps_max: 100\nsync.beta: "));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("target_share")));
 }
 
 // A shard's limits of a worker: the worker's own values are at most the coordinator's.

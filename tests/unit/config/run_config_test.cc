@@ -81,5 +81,29 @@ TEST(LayoutOptionsFor, LeavesABadManifestToTheLayout) {
   EXPECT_EQ(LayoutOptionsFor(WithShards(2), Manifest{}).segment_tiles, 256u);
 }
 
+TEST(FitsInterval, TheBoundsLimitRoundsAndContributions) {
+  RunConfig config = WithSteps(600, 0);
+  ASSERT_TRUE(FitsInterval(config));
+  config.sync.inner_steps_min = 4;
+  config.sync.inner_steps_max = 50;
+  EXPECT_EQ(RoundCount(config), 150u);
+  EXPECT_EQ(ContributionStepsMax(config), 50u);
+  config.sync.fragments = 2;
+  EXPECT_EQ(ContributionStepsMax(config), 100u);
+  EXPECT_EQ(FewRoundsSentence(config), "");
+  config.run.steps = 30;
+  EXPECT_EQ(FewRoundsSentence(config),
+            "at most 8 rounds are few (run.steps 30 over sync.inner_steps_min 4): loss and bytes "
+            "say little of fewer than 10");
+  EXPECT_FALSE(FitsInterval(WithSteps(600, 30)));
+}
+
+TEST(ExpectedRounds, AreThoseOfTheStepsThatAreLeft) {
+  EXPECT_EQ(ExpectedRounds(WithSteps(600, 30), 3, 90), 20u);
+  EXPECT_EQ(ExpectedRounds(WithSteps(600, 0), 0, 0), 0u);
+  EXPECT_EQ(ExpectedRounds(WithSteps(600, 0), 4, 100), 24u);
+  EXPECT_EQ(ExpectedRounds(WithSteps(600, 0), 31, 600), 31u);
+}
+
 }  // namespace
 }  // namespace longwave

@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,7 @@ CoordinatorChanges SomeChanges() {
   report.member = worker.member;
   report.report = {.round = 3, .validation_loss = 2, .segment_hashes = {7, 8}, .tokens = 9};
   changes.reports = {report};
+  changes.intervals = Intervals{.decided_rounds = 9, .changes = {{0, 14}, {5, 28}}};
   return changes;
 }
 
@@ -154,6 +156,20 @@ TEST_F(CoordinatorStoreTest, ForgetsTheManifestWhenTheCoordinatorDoes) {
   changes.manifest_changed = true;
   ASSERT_TRUE(Write(changes).ok());
   EXPECT_EQ(Reopened().manifest, std::nullopt);
+}
+
+TEST_F(CoordinatorStoreTest, DecidedRoundsStayUntilThereAreMore) {
+  CoordinatorChanges changes = SomeChanges();
+  ASSERT_TRUE(Write(changes, true).ok());
+  changes.rounds.clear();
+  const Intervals decided = *std::exchange(changes.intervals, std::nullopt);
+  ASSERT_TRUE(Write(changes).ok());
+  EXPECT_EQ(Reopened().intervals, decided);
+  changes.intervals = Intervals{.decided_rounds = 12, .changes = {{0, 14}, {5, 28}}};
+  ASSERT_TRUE(Write(changes).ok());
+  const CoordinatorRecord record = Reopened();
+  EXPECT_EQ(record.intervals, *changes.intervals);
+  EXPECT_EQ(ChangesFromNothing(record).intervals, *changes.intervals);
 }
 
 // For any fault of the disk, an opened folder has all answered decisions, and perhaps later ones

@@ -114,5 +114,36 @@ TEST(SyncPlan, HasOneFragmentInFlightAndCoversEveryStepOnce) {
   }
 }
 
+TEST(SyncPlan, CoversEveryStepOnceWhereRoundsHaveDifferentSteps) {
+  for (const uint32_t fragments : {1u, 2u, 3u}) {
+    for (uint64_t steps = 1; steps <= 60; ++steps) {
+      SyncPlan plan(RoundPlan(steps), fragments, /*overlap=*/0);
+      ASSERT_TRUE(
+          plan.Extend({.decided_rounds = 40, .changes = {{0, 3}, {2, 11}, {3, 4}, {6, 5}}}).ok());
+      ASSERT_NE(plan.round_count(), kRoundNever);
+      std::vector<uint64_t> covered(fragments);
+      for (uint32_t round = 0; round < plan.round_count(); ++round) {
+        for (uint32_t f = 0; f < fragments; ++f) {
+          const SyncPoint point = plan.At(round, f);
+          EXPECT_GE(point.steps, 1u);
+          EXPECT_LE(point.steps, fragments == 1 ? 11u : 22u);  // ContributionStepsMax
+          covered[f] += point.steps;
+          EXPECT_EQ(covered[f], point.signal_step);
+        }
+      }
+      for (const uint64_t steps_of_fragment : covered) EXPECT_EQ(steps_of_fragment, steps);
+    }
+  }
+}
+
+TEST(SyncPlan, RefusesRoundsThatFragmentsAndOverlapDoNotFit) {
+  SyncPlan plan(RoundPlan(100), /*fragment_count=*/3, /*overlap=*/2);
+  EXPECT_EQ(plan.Extend({.decided_rounds = 2, .changes = {{0, 6}}}).message(),
+            "round 0 has 6 inner steps, wanted as many as 3 fragments with an overlap of 2 steps "
+            "need");
+  EXPECT_FALSE(plan.Extend({.decided_rounds = 2, .changes = {{0, 2}}}).ok());
+  EXPECT_TRUE(plan.Extend({.decided_rounds = 2, .changes = {{0, 7}}}).ok());
+}
+
 }  // namespace
 }  // namespace longwave

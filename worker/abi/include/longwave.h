@@ -127,11 +127,11 @@ LW_API int lw_join(const lw_options* options, const lw_tensor* tensors, size_t t
 
 /* The run, by the coordinator's configuration. */
 typedef struct lw_run {
-  size_t size;         /* sizeof(lw_run), set by the caller */
-  uint64_t parameters; /* elements of the flat arrays */
-  uint64_t steps;      /* inner steps of the run */
-  uint64_t rounds;
-  uint64_t inner_steps; /* H, in a round */
+  size_t size;          /* sizeof(lw_run), set by the caller */
+  uint64_t parameters;  /* elements of the flat arrays */
+  uint64_t steps;       /* inner steps of the run */
+  uint64_t rounds;      /* with sync.inner_steps auto the most that there can be */
+  uint64_t inner_steps; /* H, in a round; likewise */
   uint64_t tokens_max;  /* in a step: train.batch × model.context */
   int sends_gradient;   /* signal: each step's gradient; 0: the change of theta by inner steps */
   int takes_gradient;   /* the inner optimizer takes the merged gradient: see gradient_ready */
@@ -212,6 +212,9 @@ typedef struct lw_figures {
   double seconds_syncing; /* in which syncs kept the loop waiting */
   double learning_rate;   /* of the next step, by train.* of the configuration */
   int writes_weights;     /* this worker writes the run's last weights */
+  /* With sync.inner_steps auto they change between rounds. */
+  uint64_t inner_steps; /* H of the next step's round; 0: not known */
+  uint64_t rounds;      /* of the run, if H stayed; 0: not known */
 } lw_figures;
 LW_API int lw_stats(const lw_member* member, lw_figures* figures);
 

@@ -40,10 +40,26 @@ TEST(Schedule, StaysInRangeWithoutWarmUpAndWithoutDecay) {
   EXPECT_DOUBLE_EQ(Schedule(train, 100).LearningRate(77), 3e-3);
 }
 
-TEST(ValidationInterval, GivesAboutTwentyByItself) {
-  EXPECT_EQ(ValidationInterval(7, 1000), 7u);
-  EXPECT_EQ(ValidationInterval(0, 1000), 50u);
-  EXPECT_EQ(ValidationInterval(0, 3), 1u);
+TEST(ValidationIsDue, AboutTwentyTimesInARunWhoseRoundsDiffer) {
+  RoundPlan plan(1000);
+  ASSERT_TRUE(plan.Extend({.decided_rounds = 200, .changes = {{0, 2}, {50, 40}}}).ok());
+  const auto rounds = static_cast<uint32_t>(plan.round_count());
+  uint32_t due = 0;
+  for (uint32_t round = 0; round < rounds; ++round) due += ValidationIsDue(0, plan, round);
+  EXPECT_GE(due, 19u);
+  EXPECT_LE(due, 20u);
+  EXPECT_TRUE(ValidationIsDue(0, plan, rounds - 1));
+  EXPECT_TRUE(ValidationIsDue(7, plan, rounds - 1));
+  EXPECT_TRUE(ValidationIsDue(7, plan, 6));
+  EXPECT_FALSE(ValidationIsDue(7, plan, 7));
+}
+
+TEST(ValidationIsDue, AsTheIntervalSaysInOtherRuns) {
+  const RoundPlan plan(10, 4005);  // 401 rounds
+  for (uint32_t round = 0; round < 401; ++round)
+    EXPECT_EQ(ValidationIsDue(0, plan, round), (round + 1) % 20 == 0 || round == 400);
+  for (uint32_t round = 0; round < 3; ++round)
+    EXPECT_TRUE(ValidationIsDue(0, RoundPlan(10, 30), round)) << "few rounds";
 }
 
 }  // namespace
