@@ -55,14 +55,21 @@ Account Checker::NewAccount() {
           .counted = std::vector<std::set<uint32_t>>(world_.segments)};
 }
 
+// An account of zero has none of the sent contributions.
+void Checker::CountIfNothingIsOwed(Account* account, uint32_t segment) const {
+  const auto owed =
+      std::span(account->owed).subspan(uint64_t{segment} * kSegmentElements, kSegmentElements);
+  const auto sent = counted_.find({account->line, segment});
+  if (sent != counted_.end() && std::ranges::all_of(owed, [](double value) { return value == 0; }))
+    account->counted[segment] = sent->second;
+}
+
 void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
                       std::span<const float> signal, const Buffer& payload) {
   double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
   if (world_.beta == 0 && !account->late[segment]) std::fill_n(owed, signal.size(), 0.0);
   account->late[segment] = false;
-  // An account of zero has none of the sent contributions.
-  if (std::all_of(owed, owed + kSegmentElements, [](double value) { return value == 0; }))
-    account->counted[segment] = counted_[{account->line, segment}];
+  CountIfNothingIsOwed(account, segment);
   for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
   const uint32_t crc = Crc32c(payload.bytes());
   auto& pushes = segments_[segment].rounds[round].pushes[worker];
@@ -128,6 +135,7 @@ void Checker::Recovered(Account* account, uint32_t round, std::span<const Unsett
       accept(record.segment);
       if (world_.beta == 0 && !account->late[record.segment]) std::ranges::fill(owed, 0.0);
       account->late[record.segment] = false;
+      CountIfNothingIsOwed(account, record.segment);
       // Of these coefficients only what was sent is known.
       const Coefficients sent = ReadCoefficients(record.payload.bytes());
       for (size_t i = 0; i < sent.indices.size(); ++i) {

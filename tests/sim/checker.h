@@ -156,6 +156,7 @@ class Checker {
   const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
   void CheckFates(const Round& round, uint32_t number, uint32_t segment);
   void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
+  void CountIfNothingIsOwed(Account* account, uint32_t segment) const;
   void CheckCountedOnce(Account* account, uint32_t round, uint32_t segment, uint32_t worker);
   static bool WasLost(const Round& round, uint32_t worker, const Push& push);
   void SettleLoss(uint32_t segment, uint32_t round);

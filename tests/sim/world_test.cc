@@ -86,6 +86,10 @@ TEST(SimWorld, SeedsThatFailedWithNodesHold) {
     ExpectHolds({.seed = seed, .nodes = true});
 }
 
+TEST(SimWorld, SeedsThatFailedWithAFittedIntervalHold) {
+  for (const uint64_t seed : {7648}) ExpectHolds({.seed = seed, .fits_interval = true});
+}
+
 // The rules hold for any number of workers, also where no other replica can repair one.
 TEST(SimWorld, AnyNumberOfWorkersHoldsWithFaults) {
   for (const auto& [workers, seeds] : {std::pair(1u, 100u), {12u, 100u}, {40u, 40u}, {100u, 10u}}) {
