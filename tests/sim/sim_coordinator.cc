@@ -233,7 +233,10 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     }
     phase_ = changed->phase;
     reason_ = changed->reason;
-    const CoordinatorState state = core_->Export(now()).state;
+    const CoordinatorRecord record = core_->Export(now());
+    const CoordinatorState& state = record.state;
+    // The checker may know the older record's rounds alone, where this one tells nobody any more.
+    if (had_older_record()) env_.checker->Decided(record.intervals, true);
     if (phase_ == RunPhase::kFinished &&
         (state.next_round <= env_.checker->rounds() || !state.inequality.empty())) {
       env_.checker->Violate(absl::StrCat("the run is finished with round ", state.next_round,
