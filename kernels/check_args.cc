@@ -75,9 +75,6 @@ absl::Status CheckArgs(const EncodeArgs& args) {
                                                     {"report", args.report}}));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform("encode", args.transform));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", {{"beta", args.beta}, {"alpha", args.alpha}}));
-  if (args.slot >= kEncodeSlots) {
-    return InvalidArgument("encode: slot ", args.slot, ", wanted 0 to ", kEncodeSlots - 1);
-  }
   return CheckPayload("encode", *args.layout, args.segment, *args.payload_layout,
                       args.payload.size());
 }

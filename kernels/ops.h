@@ -24,8 +24,8 @@ enum class BackendKind : uint8_t { kCpu, kCuda };
 struct Exec {
   void* stream = nullptr;  // cudaStream_t of the CUDA backend; unused elsewhere
   int threads = 1;         // host threads, CPU backend
-  // The owner of the slots (EncodeArgs::slot): callers that encode on one stream at the same time
-  // each need an address of their own.
+  // The owner of encodings: callers that encode on one stream at the same time each need an address
+  // of their own.
   const void* owner = nullptr;
 };
 
@@ -38,8 +38,9 @@ struct Signal {
   float scale = 1.0f;
 };
 
-// Encodings under way at the same time: one is copied and sent while the next runs.
-inline constexpr uint32_t kEncodeSlots = 2;
+// Payloads that lie one behind another in memory of KernelOps::allocate_host, each at the next
+// multiple of so many bytes, reach the host in one copy.
+inline constexpr size_t kPayloadAlignment = 64;
 
 // Written by Encode, in host memory.
 struct EncodeReport {
@@ -53,9 +54,14 @@ struct EncodeReport {
 // momentum  m̂ ← β·m̂ + T(s)       select and quantize q̂ of m̂ per tile       residual  m̂ ← m̂ − α·q̂
 // in the transform's domain: T is linear and orthonormal, so no inverse transform is needed.
 //
-// Enqueues and returns. Payload and report are valid once finish(exec, slot) has returned, and the
-// caller keeps their memory until then. A slot takes one encoding at a time. Errors:
-// FailedPrecondition (the slot's last encoding was not finished).
+// A call takes many segments, each once. Segments whose arguments differ in nothing but the
+// segment's own (marked below) are encoded by one launch.
+//
+// Enqueues and returns. A segment's payload and report are valid once finish(exec, segment) has
+// returned, and the caller keeps their memory until then. A device writes to a payload in memory of
+// allocate_host; other memory takes a wait. Errors: FailedPrecondition (the segment's last
+// encoding, for this stream and owner, was not finished). After an error none of the call's
+// encodings is under way, but the residuals may have changed.
 //
 // A tile whose m̂ would become a NaN or an infinity is reported and keeps its m̂. The payload is then
 // incomplete and must not be sent. The report's sums leave such tiles out.
@@ -67,18 +73,17 @@ struct EncodeReport {
 // the transform's rounding. A backend repeats itself to the bit with any number of threads.
 struct EncodeArgs {
   const Layout* layout = nullptr;
-  uint32_t segment = 0;
+  uint32_t segment = 0;  // its own
   Signal signal;
   Transform transform = Transform::kNone;
-  float beta = 0;
+  float beta = 0;  // its own
   float alpha = 1;
   uint64_t run_seed = 0;  // with round and tile, what random and stride selection draw from
   uint32_t round = 0;
   float* momentum = nullptr;  // m̂, [Layout::coefficient_count()], tile after tile
-  const PayloadLayout* payload_layout = nullptr;
-  std::span<std::byte> payload;    // host memory, payload_layout->bytes()
-  EncodeReport* report = nullptr;  // host memory
-  uint32_t slot = 0;               // 0 … kEncodeSlots − 1
+  const PayloadLayout* payload_layout = nullptr;  // its own
+  std::span<std::byte> payload;                   // its own; payload_layout->bytes()
+  EncodeReport* report = nullptr;                 // its own; host memory
 };
 
 // m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual. The payload may
@@ -103,6 +108,9 @@ enum class UpdateKind : uint8_t {
 };
 
 // u = T⁻¹(Ĝ), then the update of the elements of one segment.
+//
+// A call takes many segments, each once. Segments whose arguments differ in segment and payload
+// alone are decoded by one launch.
 //
 // The result is the same to the bit on every backend, since the order of operations is fixed.
 // Values are level · scale in fp32 (exact). The inverse transform is the sequence of
@@ -154,11 +162,11 @@ struct HashArgs {
 // fit), Internal (a failed launch).
 struct KernelOps {
   std::string_view name;
-  absl::Status (*encode)(const Exec&, const EncodeArgs&);
-  // Waits for the encoding of `slot`; returns at once if none is under way.
-  absl::Status (*finish)(const Exec&, uint32_t slot);
+  absl::Status (*encode)(const Exec&, std::span<const EncodeArgs>);
+  // Waits for the encoding of `segment`; returns at once if none is under way.
+  absl::Status (*finish)(const Exec&, uint32_t segment);
   absl::Status (*restore)(const Exec&, const RestoreArgs&);
-  absl::Status (*decode_update)(const Exec&, const DecodeUpdateArgs&);
+  absl::Status (*decode_update)(const Exec&, std::span<const DecodeUpdateArgs>);
   absl::Status (*hash)(const Exec&, const HashArgs&);
   // to ← from, each in the backend's memory or the host's, not overlapping.
   absl::Status (*copy)(const Exec&, void* to, const void* from, size_t bytes);
@@ -166,6 +174,9 @@ struct KernelOps {
   // size.
   absl::StatusOr<void*> (*allocate)(size_t bytes);
   void (*release)(void* memory);
+  // Host memory that the backend copies to and from without a wait, kPayloadAlignment-byte aligned.
+  absl::StatusOr<void*> (*allocate_host)(size_t bytes);
+  void (*release_host)(void* memory);
   // Waits for all work enqueued on exec's stream. Errors: Internal (a failed kernel).
   absl::Status (*wait)(const Exec&);
   // On flat arrays; see optimizer.h. square_sum waits for its result.

@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_ops.h"
 
+#include <span>
+
 #include "kernels/cpu/dense_ops.h"
 #include "kernels/cpu/values.h"
 #include "kernels/host_memory.h"
@@ -11,18 +13,34 @@ absl::Status Finish(const Exec&, uint32_t) { return absl::OkStatus(); }
 
 absl::Status Wait(const Exec&) { return absl::OkStatus(); }
 
+// Calls f for each segment's arguments.
+template <typename Args, typename F>
+absl::Status ForEachSegment(std::span<const Args> args, const F& f) {
+  for (const Args& each : args) {
+    if (absl::Status status = f(each); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 template <Isa kIsa>
 const KernelOps& Table() {
   static const KernelOps ops = {
       "cpu",
-      [](const Exec& exec, const EncodeArgs& a) { return Encode(TileMathOf(kIsa), exec, a); },
+      [](const Exec& exec, std::span<const EncodeArgs> all) {
+        return ForEachSegment(
+            all, [&](const EncodeArgs& a) { return Encode(TileMathOf(kIsa), exec, a); });
+      },
       Finish,
       [](const Exec& exec, const RestoreArgs& a) { return Restore(TileMathOf(kIsa), exec, a); },
-      [](const Exec& exec, const DecodeUpdateArgs& a) {
-        return DecodeUpdate(TileMathOf(kIsa), exec, a);
+      [](const Exec& exec, std::span<const DecodeUpdateArgs> all) {
+        return ForEachSegment(all, [&](const DecodeUpdateArgs& a) {
+          return DecodeUpdate(TileMathOf(kIsa), exec, a);
+        });
       },
       [](const Exec& exec, const HashArgs& a) { return Hash(TileMathOf(kIsa), exec, a); },
       CopyHost,
+      AllocateHost,
+      ReleaseHost,
       AllocateHost,
       ReleaseHost,
       Wait,

@@ -11,6 +11,7 @@ namespace longwave::cpu {
 
 // The CPU backend's operations of ops.h by file, with the inner loops of one instruction set.
 
+// Of one segment.
 absl::Status Encode(const TileMath& math, const Exec& exec, const EncodeArgs& args);  // encode.cc
 
 // decode_update.cc

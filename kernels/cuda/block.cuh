@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_KERNELS_CUDA_BLOCK_CUH_
 #define LONGWAVE_KERNELS_CUDA_BLOCK_CUH_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/jobs.h"
@@ -108,6 +109,30 @@ __device__ uint32_t BlockMax(uint32_t value, Exchange<kThreads>& exchange) {
   for (uint32_t w = 0; w < Exchange<kThreads>::kWarps; ++w) value = max(value, partial[w]);
   __syncthreads();
   return value;
+}
+
+// The run of this block, and whether it has a tile for the block: the grid is as wide as the
+// longest run. Read again where needed, from constants: in registers it would make the compiler
+// spill.
+__device__ __forceinline__ const TileRun& RunOf(const TilesJob& job) {
+  return job.runs[blockIdx.y];
+}
+__device__ __forceinline__ bool HasTile(const TilesJob& job) {
+  return blockIdx.x < RunOf(job).count;
+}
+// The number of this block's tile in its segment.
+__device__ __forceinline__ uint32_t NumberOf(const TilesJob& job) {
+  return RunOf(job).first + blockIdx.x;
+}
+__device__ __forceinline__ const Tile& TileOf(const TilesJob& job) {
+  return job.tiles[RunOf(job).segment_begin + NumberOf(job)];
+}
+
+// The grid of a launch over these runs.
+inline dim3 GridOf(const TilesJob& job) {
+  uint32_t longest = 0;
+  for (uint32_t r = 0; r < job.run_count; ++r) longest = std::max(longest, job.runs[r].count);
+  return dim3(longest, job.run_count);
 }
 
 struct Scan {

@@ -1,6 +1,7 @@
 #include "kernels/cuda/buffers.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -45,6 +46,17 @@ absl::Status Transit::Reserve(size_t bytes) {
   }
   LONGWAVE_RETURN_IF_ERROR(device.Reserve(bytes));
   return host.Reserve(bytes);
+}
+
+absl::Status Await(cudaEvent_t event) {
+  constexpr std::chrono::microseconds kSpin{50};
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    const cudaError_t error = cudaEventQuery(event);
+    if (error != cudaErrorNotReady) return LONGWAVE_CUDA_STATUS(error);
+    static_cast<void>(cudaGetLastError());  // no error, and must not reach a later call as one
+  } while (std::chrono::steady_clock::now() < end);
+  return LONGWAVE_CUDA_STATUS(cudaEventSynchronize(event));
 }
 
 }  // namespace longwave::cuda

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,10 +47,16 @@ struct Transit {
   GrowingMemory host{MemoryKind::kPinnedHost};
   cudaEvent_t used = nullptr;    // a kernel has finished with `device`
   cudaEvent_t copied = nullptr;  // a copy between the two has finished
+  uint32_t encodings = 0;        // with results here that were not finished
+  bool arrived = false;          // these results are in `host`, as one that waited has seen
 
   // Provides both with at least `bytes`, and the events.
   absl::Status Reserve(size_t bytes);
 };
+
+// Waits for an event: at first without sleeping, since a thread that slept is late by more than
+// most copies take.
+absl::Status Await(cudaEvent_t event);
 
 }  // namespace longwave::cuda
 

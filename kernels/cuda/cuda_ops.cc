@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/workspace.h"
 
 // The CUDA backend's table, and its operations that have no kernel.
 //
@@ -43,6 +44,16 @@ absl::StatusOr<MachineMemory> Memory() {
 
 void Release(void* memory) { static_cast<void>(cudaFree(memory)); }
 
+absl::StatusOr<void*> AllocateHost(size_t bytes) {
+  return NewMemory(MemoryKind::kPinnedHost, bytes);
+}
+
+// Of the thread that sends, perhaps.
+void ReleaseHost(void* memory) {
+  Workspace::UseDevice();
+  static_cast<void>(cudaFreeHost(memory));
+}
+
 absl::Status Wait(const Exec& exec) {
   return Prefixed("wait", LONGWAVE_CUDA_STATUS(cudaStreamSynchronize(StreamOf(exec))));
 }
@@ -73,9 +84,9 @@ absl::StatusOr<const KernelOps*> Ops() {
                        error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckCapability());
-  static const KernelOps ops = {"cuda", Encode,   Finish,  Restore, DecodeUpdate, Hash,
-                                Copy,   Allocate, Release, Wait,    AdamW,        SquareSum,
-                                Scale,  Blend,    Memory,  true};
+  static const KernelOps ops = {"cuda", Encode,    Finish,  Restore,      DecodeUpdate, Hash,
+                                Copy,   Allocate,  Release, AllocateHost, ReleaseHost,  Wait,
+                                AdamW,  SquareSum, Scale,   Blend,        Memory,       true};
   return &ops;
 }
 

@@ -15,28 +15,38 @@
 namespace longwave::cuda {
 namespace {
 
-// Uploads a payload and enqueues work over its tiles: enqueue(payload job, tiles job) is called
-// once. `stream` reaches its work only after the upload.
+// Uploads the payloads of at most kRunsMax segments and enqueues work over their tiles:
+// enqueue(runs), which has a run without tiles for each segment, is called once. `stream` reaches
+// its work only after the upload.
 template <typename Args, typename F>
-absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& args,
-                         const F& enqueue) {
-  TilesJob tiles = {};
-  LONGWAVE_ASSIGN_OR_RETURN(tiles.tiles, workspace.tables.TilesOf(*args.layout));
-  tiles.segment_begin = args.layout->segments()[args.segment].tile_begin;
-
-  const size_t bytes_with_places = BytesWithPlaces(*args.payload_layout);
-  LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.NextStaging(bytes_with_places));
-  const PayloadJob payload =
-      PayloadIn(*transit, 0, *args.payload_layout, SelectionKey(args.run_seed, args.round));
-  const size_t bytes = payload.places == nullptr ? args.payload.size() : bytes_with_places;
-  std::memcpy(transit->host.as<void>(), args.payload.data(), args.payload.size());
+absl::Status WithPayloads(Workspace& workspace, cudaStream_t stream, std::span<const Args> all,
+                          const F& enqueue) {
+  size_t payload_bytes = 0, places_bytes = 0;
+  for (const Args& args : all) {
+    payload_bytes += AlignedForPayload(args.payload.size());
+    places_bytes += PlacesBytes(*args.payload_layout);
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.NextStaging(payload_bytes + places_bytes));
+  TileRun runs[kRunsMax];
+  size_t payload = 0, places = payload_bytes, bytes = payload_bytes;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Args& args = all[i];
+    runs[i] = {};
+    runs[i].payload = PayloadIn(*transit, payload, places, *args.payload_layout,
+                                SelectionKey(args.run_seed, args.round));
+    runs[i].segment_begin = args.layout->segments()[args.segment].tile_begin;
+    std::memcpy(transit->host.as<std::byte>() + payload, args.payload.data(), args.payload.size());
+    payload += AlignedForPayload(args.payload.size());
+    places += PlacesBytes(*args.payload_layout);
+    if (runs[i].payload.places != nullptr) bytes = places;
+  }
   const auto run = [&]() -> absl::Status {
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(transit->device.as<void>(),
                                                   transit->host.as<void>(), bytes,
                                                   cudaMemcpyHostToDevice, workspace.upload));
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit->copied, workspace.upload));
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, transit->copied));
-    LONGWAVE_RETURN_IF_ERROR(enqueue(payload, tiles));
+    LONGWAVE_RETURN_IF_ERROR(enqueue(std::span<TileRun>(runs, all.size())));
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit->used, stream));
     return absl::OkStatus();
   };
@@ -50,53 +60,69 @@ absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& 
   return status;
 }
 
+// Whether a launch can decode both.
+bool AreAlike(const DecodeUpdateArgs& x, const DecodeUpdateArgs& y) {
+  return x.layout == y.layout && x.transform == y.transform && x.update == y.update &&
+         x.eta == y.eta && x.mu == y.mu && x.keep == y.keep && x.theta == y.theta &&
+         x.velocity == y.velocity && x.gradient == y.gradient && x.signal.a == y.signal.a &&
+         x.signal.b == y.signal.b && x.signal.scale == y.signal.scale && x.beta == y.beta &&
+         x.momentum == y.momentum && x.payload_layout->format() == y.payload_layout->format();
+}
+
+// Of at most kRunsMax segments that are alike.
 absl::Status DecodeUpdateTiles(Workspace& workspace, cudaStream_t stream,
-                               const DecodeUpdateArgs& args) {
+                               std::span<const DecodeUpdateArgs> alike) {
+  const DecodeUpdateArgs& common = alike.front();
   DecodeJob job = {};
-  job.update = static_cast<uint8_t>(args.update);
-  job.eta = args.eta;
-  job.mu = args.mu;
-  job.keep = args.keep;
-  job.beta = args.beta;
-  job.theta = args.theta;
-  job.velocity = args.velocity;
-  job.gradient = args.gradient;
-  job.momentum = args.momentum;
-  job.signal = args.signal;
-  const DctPlanView* plans = nullptr;
-  if (args.transform == Transform::kDct) {
-    LONGWAVE_ASSIGN_OR_RETURN(plans, workspace.tables.PlansOf(*args.layout));
-    const PayloadFormat& format = args.payload_layout->format();
-    if (format.selection != Selection::kAll && args.update != UpdateKind::kLocal &&
+  job.update = static_cast<uint8_t>(common.update);
+  job.eta = common.eta;
+  job.mu = common.mu;
+  job.keep = common.keep;
+  job.beta = common.beta;
+  job.theta = common.theta;
+  job.velocity = common.velocity;
+  job.gradient = common.gradient;
+  job.momentum = common.momentum;
+  job.signal = common.signal;
+  const PayloadFormat& format = common.payload_layout->format();
+  LONGWAVE_ASSIGN_OR_RETURN(job.tiles.tiles, workspace.tables.TilesOf(*common.layout));
+  if (common.transform == Transform::kDct) {
+    LONGWAVE_ASSIGN_OR_RETURN(job.tiles.plans, workspace.tables.PlansOf(*common.layout));
+    if (format.selection != Selection::kAll && common.update != UpdateKind::kLocal &&
         DctInverseBySums(64, 64, format.k)) {
       LONGWAVE_ASSIGN_OR_RETURN(job.basis, workspace.tables.Basis());
     }
   }
-  return WithPayload(workspace, stream, args, [&](const PayloadJob& payload, const TilesJob& all) {
-    job.payload = payload;
-    job.tiles = all;
-    job.tiles.plans = plans;
-    return ForEachRun(args.layout->tiles(args.layout->segments()[args.segment]), args.transform,
-                      args.payload_layout->format(),
-                      [&](TileKernel kernel, uint32_t first, uint32_t count) -> absl::Status {
-                        job.tiles.first = first;
-                        job.tiles.count = count;
-                        return LONGWAVE_CUDA_STATUS(Launch(kernel, job, stream));
-                      });
+  const auto launch = [&](TileKernel kernel, std::span<const TileRun> runs) {
+    SetRuns(runs, job.tiles);
+    return LONGWAVE_CUDA_STATUS(Launch(kernel, job, stream));
+  };
+  return WithPayloads(workspace, stream, alike, [&](std::span<TileRun> runs) -> absl::Status {
+    RunsByKernel by_kernel(launch);
+    for (size_t i = 0; i < alike.size(); ++i) {
+      const auto add = [&](TileKernel kernel, uint32_t first, uint32_t count) {
+        runs[i].first = first;
+        runs[i].count = count;
+        return by_kernel.Add(kernel, runs[i]);
+      };
+      LONGWAVE_RETURN_IF_ERROR(
+          ForEachRun(common.layout->tiles(common.layout->segments()[alike[i].segment]),
+                     common.transform, format, add));
+    }
+    return by_kernel.LaunchAll();
   });
 }
 
 absl::Status RestoreTiles(Workspace& workspace, cudaStream_t stream, const RestoreArgs& args) {
-  return WithPayload(workspace, stream, args,
-                     [&](const PayloadJob& payload, const TilesJob& all) -> absl::Status {
-                       RestoreJob job = {};
-                       job.payload = payload;
-                       job.tiles = all;
-                       job.tiles.count = payload.tile_count;
-                       job.alpha = args.alpha;
-                       job.momentum = args.momentum;
-                       return LONGWAVE_CUDA_STATUS(Launch(job, stream));
-                     });
+  RestoreJob job = {};
+  LONGWAVE_ASSIGN_OR_RETURN(job.tiles.tiles, workspace.tables.TilesOf(*args.layout));
+  job.alpha = args.alpha;
+  job.momentum = args.momentum;
+  return WithPayloads(workspace, stream, std::span(&args, 1), [&](std::span<TileRun> runs) {
+    runs[0].count = runs[0].payload.tile_count;
+    SetRuns(runs, job.tiles);
+    return LONGWAVE_CUDA_STATUS(Launch(job, stream));
+  });
 }
 
 absl::Status EnqueueHash(Workspace& workspace, cudaStream_t stream, const HashArgs& args,
@@ -123,11 +149,17 @@ absl::Status EnqueueHash(Workspace& workspace, cudaStream_t stream, const HashAr
 
 }  // namespace
 
-absl::Status DecodeUpdate(const Exec& exec, const DecodeUpdateArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+absl::Status DecodeUpdate(const Exec& exec, std::span<const DecodeUpdateArgs> all) {
+  for (const DecodeUpdateArgs& args : all) LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * workspace, Workspace::Get());
   const std::lock_guard lock(workspace->mutex);
-  return Prefixed("decode_update", DecodeUpdateTiles(*workspace, StreamOf(exec), args));
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    while (end < all.size() && end - begin < kRunsMax && AreAlike(all[begin], all[end])) ++end;
+    LONGWAVE_RETURN_IF_ERROR(
+        Prefixed("decode_update",
+                 DecodeUpdateTiles(*workspace, StreamOf(exec), all.subspan(begin, end - begin))));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Restore(const Exec& exec, const RestoreArgs& args) {
@@ -149,7 +181,7 @@ absl::Status Hash(const Exec& exec, const HashArgs& args) {
     status = EnqueueHash(*workspace, stream, args, *transit);
   }
   if (status.ok()) {
-    status = LONGWAVE_CUDA_STATUS(cudaEventSynchronize(transit->copied));
+    status = Await(transit->copied);
   } else {
     static_cast<void>(cudaStreamSynchronize(stream));
   }

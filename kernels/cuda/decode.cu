@@ -16,10 +16,11 @@ struct DecodeShared {
   GeneralScratch scratch;
 };
 
-__global__ void __launch_bounds__(kGeneralThreads) DecodeKernel(const DecodeJob job) {
+__global__ void __launch_bounds__(kGeneralThreads)
+    DecodeKernel(LONGWAVE_CONSTANT const DecodeJob job) {
   LONGWAVE_SHARED(DecodeShared, shared);
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  if (!HasTile(job.tiles)) return;
+  const Tile tile = TileOf(job.tiles);
   const bool local = static_cast<UpdateKind>(job.update) == UpdateKind::kLocal;
   const uint32_t size = tile.rows * tile.cols;
   float* x = shared.x;
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(kGeneralThreads) DecodeKernel(const DecodeJob 
   float* const momentum = local ? job.momentum + tile.coefficient_offset : nullptr;
   for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) x[e] = local ? momentum[e] : 0;
   __syncthreads();
-  ForEachSent(job, number, size, shared.scratch, [&](uint32_t index, float value) {
+  ForEachSent(job.tiles, size, shared.scratch, [&](uint32_t index, float value) {
     x[index] = local ? __fadd_rn(x[index], value) : value;
     if (local) momentum[index] = x[index];
   });
@@ -46,13 +47,14 @@ __global__ void __launch_bounds__(kGeneralThreads) DecodeKernel(const DecodeJob 
   });
 }
 
-__global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJob job) {
+__global__ void __launch_bounds__(kGeneralThreads)
+    RestoreKernel(LONGWAVE_CONSTANT const RestoreJob job) {
   LONGWAVE_SHARED(GeneralScratch, scratch);
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  if (!HasTile(job.tiles)) return;
+  const Tile tile = TileOf(job.tiles);
   const uint32_t size = tile.rows * tile.cols;
   float* const momentum = job.momentum + tile.coefficient_offset;
-  ForEachSent(job, number, size, scratch, [&](uint32_t index, float value) {
+  ForEachSent(job.tiles, size, scratch, [&](uint32_t index, float value) {
     momentum[index] = __fmaf_rn(job.alpha, value, momentum[index]);
   });
 }
@@ -60,11 +62,11 @@ __global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJo
 }  // namespace decode_cu
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream) {
-  return Launch(DecodeKernel, job.tiles.count, kGeneralThreads, stream, job);
+  return Launch(DecodeKernel, GridOf(job.tiles), kGeneralThreads, stream, job);
 }
 
 cudaError_t Launch(const RestoreJob& job, cudaStream_t stream) {
-  return Launch(RestoreKernel, job.tiles.count, kGeneralThreads, stream, job);
+  return Launch(RestoreKernel, GridOf(job.tiles), kGeneralThreads, stream, job);
 }
 
 }  // namespace longwave::cuda

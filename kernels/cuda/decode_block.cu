@@ -43,12 +43,13 @@ __device__ __forceinline__ void UpdateTile(const DecodeJob& job, const Elements&
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(const DecodeJob job) {
+__global__ void __launch_bounds__(kBlockThreads, kDecoders)
+    DecodeBlockKernel(LONGWAVE_CONSTANT const DecodeJob job) {
   LONGWAVE_SHARED(DecodeShared, shared);
+  if (!HasTile(job.tiles)) return;
   const uint32_t t = threadIdx.x;
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
   // Reread below: in registers beside the values, it would make the compiler spill.
-  const Tile* const tile = job.tiles.tiles + job.tiles.segment_begin + number;
+  const Tile* const tile = &TileOf(job.tiles);
   const UpdateKind update = static_cast<UpdateKind>(job.update);
   const bool local = update == UpdateKind::kLocal;
   {
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
     for (uint32_t v = 0; v < kBlockValues; ++v) shared.x[65 * v + t] = 0;
   }
   __syncthreads();
-  ForEachSent(job, number, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
+  ForEachSent(job.tiles, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
     float& x = shared.x[Padded(index)];
     x = local ? __fadd_rn(x, value) : value;
     if (local) momentum[index] = x;
@@ -140,10 +141,11 @@ __device__ __forceinline__ void JoinHalves(float (&x)[kBlockValues], float* room
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeSumsKernel(const DecodeJob job) {
+__global__ void __launch_bounds__(kBlockThreads, kDecoders)
+    DecodeSumsKernel(LONGWAVE_CONSTANT const DecodeJob job) {
   LONGWAVE_SHARED(SumsShared, shared);
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile* const tile = job.tiles.tiles + job.tiles.segment_begin + number;
+  if (!HasTile(job.tiles)) return;
+  const Tile* const tile = &TileOf(job.tiles);
   const UpdateKind update = static_cast<UpdateKind>(job.update);
   {
     const BlockElements<BlockHalves> elements(*tile);
@@ -154,7 +156,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeSumsKernel(con
   shared.sent[0][threadIdx.x] = 0;
   shared.sent[1][threadIdx.x] = 0;
   __syncthreads();
-  ForEachSent(job, number, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
+  ForEachSent(job.tiles, kTileElementsMax, shared.scratch, [&](uint32_t index, float value) {
     const uint32_t i = index % 64, j = index / 64;
     shared.x[index] = __fmul_rn(kBlockNorm, value);
     atomicOr(&shared.sent[j % 2][i], 0x80000000u >> (j / 2));
@@ -180,11 +182,11 @@ cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // 
 cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream) {
   if (kernel == TileKernel::kGeneral) return LaunchDecodeGeneral(job, stream);
   if (kernel == TileKernel::k64x64 && job.basis != nullptr) {
-    return Launch(DecodeSumsKernel, job.tiles.count, kBlockThreads, stream, job);
+    return Launch(DecodeSumsKernel, GridOf(job.tiles), kBlockThreads, stream, job);
   }
   return WithShape(kernel, [&](auto shape) {
-    return Launch(DecodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
-                  stream, job);
+    return Launch(DecodeBlockKernel<typename decltype(shape)::Type>, GridOf(job.tiles),
+                  kBlockThreads, stream, job);
   });
 }
 

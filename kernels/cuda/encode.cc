@@ -1,8 +1,8 @@
 // The host side of the encoder: enqueues work, and collects its results later.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
+#include <vector>
 
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -29,7 +29,7 @@ bool TakesFft(const Tile& tile, Transform transform) {
          run_transform == RunTransform::kFft && FftStatus().ok();
 }
 
-// Transforms the runs of `job` by an FFT into job.spectrum.
+// Transforms the tiles of the job's only run by an FFT into job.spectrum.
 absl::Status RunFft(Workspace& workspace, cudaStream_t stream, EncodeJob& job) {
   constexpr size_t kRunBytes = (kTileSizeMax + 2) * sizeof(float);
   // A single buffer for all streams: each stream waits for the buffer's last user.
@@ -38,89 +38,167 @@ absl::Status RunFft(Workspace& workspace, cudaStream_t stream, EncodeJob& job) {
         cudaEventCreateWithFlags(&workspace.spectra_used, cudaEventDisableTiming));
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, workspace.spectra_used));
-  if (!workspace.spectra.Holds(job.tiles.count * kRunBytes)) {
+  const uint32_t count = job.tiles.runs[0].count;
+  if (!workspace.spectra.Holds(count * kRunBytes)) {
     // Work under way in the buffer must end before it is freed.
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(workspace.spectra_used));
   }
-  LONGWAVE_RETURN_IF_ERROR(workspace.spectra.Reserve(job.tiles.count * kRunBytes));
+  LONGWAVE_RETURN_IF_ERROR(workspace.spectra.Reserve(count * kRunBytes));
   float* const runs = workspace.spectra.as<float>();
   LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchFftInput(job, runs, stream));
-  LONGWAVE_RETURN_IF_ERROR(FftRuns(runs, job.tiles.count, stream));
+  LONGWAVE_RETURN_IF_ERROR(FftRuns(runs, count, stream));
   job.spectrum = runs;
   return absl::OkStatus();
 }
 
-absl::Status LaunchTiles(Workspace& workspace, cudaStream_t stream, const EncodeArgs& args,
-                         EncodeJob& job) {
-  const auto tiles = args.layout->tiles(args.layout->segments()[args.segment]);
-  const auto launch = [&](TileKernel kernel, uint32_t first, uint32_t count) -> absl::Status {
-    // Runs with an FFT are launched apart from the other tiles of the general kernel.
-    for (const uint32_t end = first + count; first < end; first += count) {
-      const bool fft = kernel == TileKernel::kGeneral && TakesFft(tiles[first], args.transform);
-      count = end - first;
-      if (kernel == TileKernel::kGeneral) {
-        count = 1;
-        while (first + count < end && TakesFft(tiles[first + count], args.transform) == fft) {
-          ++count;
-        }
-      }
-      job.tiles.first = first;
-      job.tiles.count = count;
-      job.spectrum = nullptr;
-      // Where it fails, for want of memory perhaps, the kernel goes by stages. A fault of the
-      // device shows at the kernel's launch.
-      if (fft) static_cast<void>(RunFft(workspace, stream, job));
-      LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(kernel, job, stream));
-      if (fft && workspace.spectra_used != nullptr) {
-        LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(workspace.spectra_used, stream));
-      }
-    }
-    return absl::OkStatus();
-  };
-  return ForEachRun(tiles, args.transform, args.payload_layout->format(), launch);
+absl::Status LaunchByFft(Workspace& workspace, cudaStream_t stream, EncodeJob& job) {
+  // Where it fails, for want of memory perhaps, the kernel goes by stages. A fault of the device
+  // shows at the kernel's launch.
+  static_cast<void>(RunFft(workspace, stream, job));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(TileKernel::kGeneral, job, stream));
+  job.spectrum = nullptr;
+  if (workspace.spectra_used == nullptr) return absl::OkStatus();
+  return LONGWAVE_CUDA_STATUS(cudaEventRecord(workspace.spectra_used, stream));
 }
 
-absl::Status Enqueue(Workspace& workspace, const EncodeArgs& args, const Encoding& encoding) {
-  const Segment& segment = args.layout->segments()[args.segment];
-  const PayloadFormat& format = args.payload_layout->format();
-  const Transit& transit = *encoding.transit;
-  const size_t report_bytes = ReportBytes(encoding.tile_count);
-  EncodeJob job = {};
-  LONGWAVE_ASSIGN_OR_RETURN(job.tiles.tiles, workspace.tables.TilesOf(*args.layout));
-  if (args.transform == Transform::kDct) {
-    LONGWAVE_ASSIGN_OR_RETURN(job.tiles.plans, workspace.tables.PlansOf(*args.layout));
-  }
-  job.tiles.segment_begin = segment.tile_begin;
-  job.payload = PayloadIn(transit, report_bytes, *args.payload_layout,
-                          SelectionKey(args.run_seed, args.round));
-  if (job.payload.places != nullptr) {
-    const size_t begin = report_bytes + PlacesBegin(*args.payload_layout);
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(
-        transit.device.as<std::byte>() + begin, transit.host.as<std::byte>() + begin,
-        encoding.tile_count * sizeof(PayloadPlace), cudaMemcpyHostToDevice, encoding.stream));
-  }
-  if (HasScale(format.codec)) job.payload.scale_code_max = ScaleCodeMax(format.codec);
-  job.signal = args.signal;
-  job.beta = args.beta;
-  job.alpha = args.alpha;
-  job.momentum = args.momentum;
-  job.reports = transit.device.as<TileReport>();
-  LONGWAVE_RETURN_IF_ERROR(LaunchTiles(workspace, encoding.stream, args, job));
+// Whether a launch can encode both.
+bool AreAlike(const EncodeArgs& x, const EncodeArgs& y) {
+  return x.layout == y.layout && x.signal.a == y.signal.a && x.signal.b == y.signal.b &&
+         x.signal.scale == y.signal.scale && x.transform == y.transform && x.alpha == y.alpha &&
+         x.momentum == y.momentum;
+}
 
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit.used, encoding.stream));
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(workspace.download, transit.used));
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(transit.host.as<void>(), transit.device.as<void>(),
-                                                report_bytes + encoding.payload.size(),
-                                                cudaMemcpyDeviceToHost, workspace.download));
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit.copied, workspace.download));
+// A call's results in their transit: the reports of its tiles, the payloads, and the places of
+// tiles of many sizes.
+struct Results {
+  size_t payloads_begin = 0, places_begin = 0, bytes = 0;
+
+  explicit Results(std::span<const EncodeArgs> all) {
+    size_t payload_bytes = 0, places_bytes = 0;
+    for (const EncodeArgs& args : all) {
+      payloads_begin += ReportBytes(args.payload_layout->tile_count());
+      payload_bytes += AlignedForPayload(args.payload.size());
+      places_bytes += PlacesBytes(*args.payload_layout);
+    }
+    payloads_begin = AlignedForPayload(payloads_begin);
+    places_begin = payloads_begin + payload_bytes;
+    bytes = places_begin + places_bytes;
+  }
+};
+
+// Enqueues the encoders of segments of which a launch takes all. `runs` begin as those of the
+// segments' payloads and reports, without tiles.
+absl::Status LaunchAlike(Workspace& workspace, cudaStream_t stream,
+                         std::span<const EncodeArgs> alike, std::span<const TileRun> runs) {
+  const EncodeArgs& common = alike.front();
+  EncodeJob job = {};
+  LONGWAVE_ASSIGN_OR_RETURN(job.tiles.tiles, workspace.tables.TilesOf(*common.layout));
+  if (common.transform == Transform::kDct) {
+    LONGWAVE_ASSIGN_OR_RETURN(job.tiles.plans, workspace.tables.PlansOf(*common.layout));
+  }
+  job.signal = common.signal;
+  job.alpha = common.alpha;
+  job.momentum = common.momentum;
+  const auto launch = [&](TileKernel kernel, std::span<const TileRun> of_kernel) {
+    SetRuns(of_kernel, job.tiles);
+    return LONGWAVE_CUDA_STATUS(Launch(kernel, job, stream));
+  };
+  RunsByKernel by_kernel(launch);
+  for (size_t i = 0; i < alike.size(); ++i) {
+    const auto tiles = common.layout->tiles(common.layout->segments()[alike[i].segment]);
+    TileRun run = runs[i];
+    const auto add = [&](TileKernel kernel, uint32_t first, uint32_t count) -> absl::Status {
+      // Runs with an FFT are launched apart from the other tiles of the general kernel.
+      for (const uint32_t end = first + count; first < end; first += count) {
+        const bool fft = kernel == TileKernel::kGeneral && TakesFft(tiles[first], common.transform);
+        count = end - first;
+        if (kernel == TileKernel::kGeneral) {
+          count = 1;
+          while (first + count < end && TakesFft(tiles[first + count], common.transform) == fft) {
+            ++count;
+          }
+        }
+        run.first = first;
+        run.count = count;
+        if (fft) {
+          SetRuns({&run, 1}, job.tiles);
+          LONGWAVE_RETURN_IF_ERROR(LaunchByFft(workspace, stream, job));
+        } else {
+          LONGWAVE_RETURN_IF_ERROR(by_kernel.Add(kernel, run));
+        }
+      }
+      return absl::OkStatus();
+    };
+    LONGWAVE_RETURN_IF_ERROR(
+        ForEachRun(tiles, common.transform, alike[i].payload_layout->format(), add));
+  }
+  return by_kernel.LaunchAll();
+}
+
+// Enqueues the copy of the payloads to the host, those that lie one behind another there in one.
+absl::Status CopyPayloads(cudaStream_t stream, std::span<const EncodeArgs> all,
+                          const std::byte* from) {
+  for (size_t i = 0; i < all.size();) {
+    std::byte* const to = all[i].payload.data();
+    size_t end = 0, next = 0;  // from `to` on
+    do {
+      end = next + all[i].payload.size();
+      next += AlignedForPayload(all[i].payload.size());
+      ++i;
+    } while (i < all.size() && all[i].payload.data() == to + next);
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, end, cudaMemcpyDeviceToHost, stream));
+    from += next;
+  }
   return absl::OkStatus();
 }
 
-auto FindEncoding(Workspace& workspace, const Exec& exec, uint32_t slot) {
+// The segments' encodings are the last of the workspace's.
+absl::Status Enqueue(Workspace& workspace, cudaStream_t stream, std::span<const EncodeArgs> all,
+                     const Results& results, const Transit& transit) {
+  std::byte* const device = transit.device.as<std::byte>();
+  std::vector<TileRun>& runs = workspace.runs;
+  runs.clear();
+  size_t report = 0, payload = results.payloads_begin, places = results.places_begin;
+  bool has_places = false;
+  for (const EncodeArgs& args : all) {
+    TileRun run = {};
+    run.payload = PayloadIn(transit, payload, places, *args.payload_layout,
+                            SelectionKey(args.run_seed, args.round));
+    const ValueCodec codec = args.payload_layout->format().codec;
+    if (HasScale(codec)) run.payload.scale_code_max = ScaleCodeMax(codec);
+    run.segment_begin = args.layout->segments()[args.segment].tile_begin;
+    run.beta = args.beta;
+    run.reports = reinterpret_cast<TileReport*>(device + report);
+    runs.push_back(run);
+    has_places = has_places || run.payload.places != nullptr;
+    report += ReportBytes(args.payload_layout->tile_count());
+    payload += AlignedForPayload(args.payload.size());
+    places += PlacesBytes(*args.payload_layout);
+  }
+  if (has_places) {
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(
+        device + results.places_begin, transit.host.as<std::byte>() + results.places_begin,
+        results.bytes - results.places_begin, cudaMemcpyHostToDevice, stream));
+  }
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    while (end < all.size() && AreAlike(all[begin], all[end])) ++end;
+    LONGWAVE_RETURN_IF_ERROR(LaunchAlike(workspace, stream, all.subspan(begin, end - begin),
+                                         std::span(runs).subspan(begin, end - begin)));
+  }
+
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventRecord(transit.used, stream));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(workspace.download, transit.used));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(transit.host.as<void>(), device, report,
+                                                cudaMemcpyDeviceToHost, workspace.download));
+  LONGWAVE_RETURN_IF_ERROR(CopyPayloads(workspace.download, all, device + results.payloads_begin));
+  return LONGWAVE_CUDA_STATUS(cudaEventRecord(transit.copied, workspace.download));
+}
+
+auto FindEncoding(Workspace& workspace, const Exec& exec, uint32_t segment) {
   return std::find_if(workspace.encodings.begin(), workspace.encodings.end(),
                       [&](const Encoding& encoding) {
                         return encoding.stream == StreamOf(exec) && encoding.owner == exec.owner &&
-                               encoding.slot == slot;
+                               encoding.segment == segment;
                       });
 }
 
@@ -142,59 +220,70 @@ EncodeReport Sum(std::span<const TileReport> reports) {
 
 void SetRunTransform(RunTransform transform) { run_transform = transform; }
 
-absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+absl::Status Encode(const Exec& exec, std::span<const EncodeArgs> all) {
+  for (const EncodeArgs& args : all) LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  if (all.empty()) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * found, Workspace::Get());
   Workspace& workspace = *found;
   const std::lock_guard lock(workspace.mutex);
-  if (FindEncoding(workspace, exec, args.slot) != workspace.encodings.end()) {
-    return FailedPrecondition("encode: slot ", args.slot, " has an encoding that was not finished");
+  const Results results(all);
+  LONGWAVE_ASSIGN_OR_RETURN(Transit * transit, workspace.Take(results.bytes));
+  const size_t before = workspace.encodings.size();
+  const auto drop = [&](absl::Status status) {
+    workspace.encodings.resize(before);
+    workspace.Return(transit);
+    return status;
+  };
+  size_t reports_begin = 0;
+  for (const EncodeArgs& args : all) {
+    if (FindEncoding(workspace, exec, args.segment) != workspace.encodings.end()) {
+      return drop(FailedPrecondition("encode: segment ", args.segment,
+                                     " has an encoding that was not finished"));
+    }
+    const uint32_t tile_count = args.payload_layout->tile_count();
+    workspace.encodings.push_back({.stream = StreamOf(exec),
+                                   .owner = exec.owner,
+                                   .segment = args.segment,
+                                   .transit = transit,
+                                   .reports_begin = reports_begin,
+                                   .tile_count = tile_count,
+                                   .report = args.report});
+    reports_begin += ReportBytes(tile_count);
   }
-  Encoding encoding;
-  encoding.stream = StreamOf(exec);
-  encoding.owner = exec.owner;
-  encoding.slot = args.slot;
-  encoding.tile_count = args.payload_layout->tile_count();
-  encoding.payload = args.payload;
-  encoding.report = args.report;
-  LONGWAVE_ASSIGN_OR_RETURN(
-      encoding.transit,
-      workspace.Take(ReportBytes(encoding.tile_count) + BytesWithPlaces(*args.payload_layout)));
-  if (absl::Status status = Enqueue(workspace, args, encoding); !status.ok()) {
-    // The encoding's kernels may be under way in the transit. Errors of the streams are the next
+  if (absl::Status status = Enqueue(workspace, StreamOf(exec), all, results, *transit);
+      !status.ok()) {
+    // The encodings' kernels may be under way in the transit. Errors of the streams are the next
     // call's to report, since this one has an error already.
-    static_cast<void>(cudaStreamSynchronize(encoding.stream));
+    static_cast<void>(cudaStreamSynchronize(StreamOf(exec)));
     static_cast<void>(cudaStreamSynchronize(workspace.download));
-    workspace.Return(encoding.transit);
-    return Prefixed("encode", status);
+    return drop(Prefixed("encode", status));
   }
-  workspace.encodings.push_back(encoding);
+  transit->encodings = static_cast<uint32_t>(all.size());
+  transit->arrived = false;
   return absl::OkStatus();
 }
 
-absl::Status Finish(const Exec& exec, uint32_t slot) {
-  if (slot >= kEncodeSlots) {
-    return InvalidArgument("finish: slot ", slot, ", wanted 0 to ", kEncodeSlots - 1);
-  }
+absl::Status Finish(const Exec& exec, uint32_t segment) {
   LONGWAVE_ASSIGN_OR_RETURN(Workspace * workspace, Workspace::Get());
   Encoding encoding;
+  bool arrived = false;
   {
     const std::lock_guard lock(workspace->mutex);
-    const auto found = FindEncoding(*workspace, exec, slot);
+    const auto found = FindEncoding(*workspace, exec, segment);
     if (found == workspace->encodings.end()) return absl::OkStatus();
     encoding = *found;
+    arrived = encoding.transit->arrived;
     workspace->encodings.erase(found);
   }
-  const Transit& transit = *encoding.transit;
-  absl::Status status = LONGWAVE_CUDA_STATUS(cudaEventSynchronize(transit.copied));
+  const absl::Status status = arrived ? absl::OkStatus() : Await(encoding.transit->copied);
   if (status.ok()) {
-    const size_t report_bytes = ReportBytes(encoding.tile_count);
-    std::memcpy(encoding.payload.data(), transit.host.as<std::byte>() + report_bytes,
-                encoding.payload.size());
-    *encoding.report = Sum({transit.host.as<TileReport>(), encoding.tile_count});
+    const auto* const reports = reinterpret_cast<const TileReport*>(
+        encoding.transit->host.as<std::byte>() + encoding.reports_begin);
+    *encoding.report = Sum({reports, encoding.tile_count});
   }
   const std::lock_guard lock(workspace->mutex);
-  workspace->Return(encoding.transit);
+  encoding.transit->arrived = status.ok();
+  if (--encoding.transit->encodings == 0) workspace->Return(encoding.transit);
   return Prefixed("encode", status);
 }
 

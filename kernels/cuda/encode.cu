@@ -12,14 +12,17 @@ struct EncodeShared {
   TileScratch<kGeneralThreads, kTileElementsMax> scratch;
 };
 
-__global__ void __launch_bounds__(kGeneralThreads) EncodeKernel(const EncodeJob job) {
+__global__ void __launch_bounds__(kGeneralThreads)
+    EncodeKernel(LONGWAVE_CONSTANT const EncodeJob job) {
   LONGWAVE_SHARED(EncodeShared, shared);
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  if (!HasTile(job.tiles)) return;
+  const TileRun& run = RunOf(job.tiles);
+  const uint32_t number = NumberOf(job.tiles);
+  const Tile tile = TileOf(job.tiles);
   const uint32_t cols = tile.cols, size = tile.rows * cols;
   float* x = shared.x;
   float* y = shared.y;
-  if (number == 0) WriteHead<kGeneralThreads>(job.payload);
+  if (number == 0) WriteHead<kGeneralThreads>(run.payload);
 
   TileReport report = {};
   for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) {
@@ -42,28 +45,28 @@ __global__ void __launch_bounds__(kGeneralThreads) EncodeKernel(const EncodeJob 
   float* const momentum = job.momentum + tile.coefficient_offset;
   for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) {
     const float s = spectrum == nullptr ? x[e] : CoefficientOf(spectrum, e);
-    const float m = FmaOnce(job.beta, momentum[e], s);
+    const float m = FmaOnce(run.beta, momentum[e], s);
     report.momentum += Square(m);
     y[Padded(e)] = m;
   }
   BlockSum<kGeneralThreads>(report.signal, report.momentum, shared.scratch.exchange);
   report.finite = IsFiniteSum(report.momentum);
   if (!report.finite) {
-    if (threadIdx.x == 0) job.reports[number] = report;
+    if (threadIdx.x == 0) run.reports[number] = report;
     return;  // the whole block: the momentum stays as it was
   }
 
-  const double sent = QuantizeTile(job, number, size, y, shared.scratch,
+  const double sent = QuantizeTile(job, size, y, shared.scratch,
                                    [&](uint32_t k) { SelectLargest(y, size, k, shared.scratch); });
   report.sent = BlockSum<kGeneralThreads>(sent, shared.scratch.exchange);
   for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) momentum[e] = y[Padded(e)];
-  if (threadIdx.x == 0) job.reports[number] = report;
+  if (threadIdx.x == 0) run.reports[number] = report;
 }
 
 }  // namespace encode_cu
 
 cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream) {
-  return Launch(EncodeKernel, job.tiles.count, kGeneralThreads, stream, job);
+  return Launch(EncodeKernel, GridOf(job.tiles), kGeneralThreads, stream, job);
 }
 
 }  // namespace longwave::cuda

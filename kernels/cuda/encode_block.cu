@@ -37,19 +37,13 @@ __device__ __forceinline__ void GatherSignal(const Signal& signal, const Element
   for (uint32_t v = 0; v < kBlockValues; ++v) x[v] = __fmul_rn(signal.scale, x[v]);
 }
 
-// The tile of this block. Reread where needed: in registers beside the values, it would make the
-// compiler spill.
-__device__ __forceinline__ const Tile& TileOf(const TilesJob& job) {
-  return job.tiles[job.segment_begin + job.first + blockIdx.x];
-}
-
 template <typename Shape>
 __global__ void __launch_bounds__(kBlockThreads, Shape::kEncoders)
-    EncodeBlockKernel(const EncodeJob job) {
+    EncodeBlockKernel(LONGWAVE_CONSTANT const EncodeJob job) {
   LONGWAVE_SHARED(EncodeShared, shared);
+  if (!HasTile(job.tiles)) return;
   const uint32_t t = threadIdx.x;
-  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  if (number == 0) WriteHead<kBlockThreads>(job.payload);
+  if (NumberOf(job.tiles) == 0) WriteHead<kBlockThreads>(RunOf(job.tiles).payload);
 
   float x[kBlockValues];
   TileReport report = {};
@@ -69,24 +63,24 @@ __global__ void __launch_bounds__(kBlockThreads, Shape::kEncoders)
     const float* const momentum = job.momentum + TileOf(job.tiles).coefficient_offset + t;
 #pragma unroll
     for (uint32_t v = 0; v < kBlockValues; ++v) {
-      x[v] = __fmaf_rn(job.beta, momentum[64 * v], x[v]);
+      x[v] = __fmaf_rn(RunOf(job.tiles).beta, momentum[64 * v], x[v]);
       report.momentum += Square(x[v]);
       shared.x[65 * v + t] = x[v];
     }
   }
   BlockSum<kBlockThreads>(report.signal, report.momentum, shared.scratch.exchange);
   report.finite = IsFiniteSum(report.momentum);
-  if (t == 0) job.reports[number] = report;
+  if (t == 0) RunOf(job.tiles).reports[NumberOf(job.tiles)] = report;
   if (!report.finite) return;  // the whole block: the momentum stays as it was
 
   const double sent =
-      QuantizeTile(job, number, kTileElementsMax, shared.x, shared.scratch,
+      QuantizeTile(job, kTileElementsMax, shared.x, shared.scratch,
                    [&](uint32_t k) { SelectLargestInRegisters(x, shared.x, k, shared.scratch); });
   const double sent_sum = BlockSum<kBlockThreads>(sent, shared.scratch.exchange);
   float* const momentum = job.momentum + TileOf(job.tiles).coefficient_offset + t;
 #pragma unroll
   for (uint32_t v = 0; v < kBlockValues; ++v) momentum[64 * v] = shared.x[65 * v + t];
-  if (t == 0) job.reports[number].sent = sent_sum;
+  if (t == 0) RunOf(job.tiles).reports[NumberOf(job.tiles)].sent = sent_sum;
 }
 
 }  // namespace encode_block_cu
@@ -96,8 +90,8 @@ cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream);  // 
 cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream) {
   if (kernel == TileKernel::kGeneral) return LaunchEncodeGeneral(job, stream);
   return WithShape(kernel, [&](auto shape) {
-    return Launch(EncodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
-                  stream, job);
+    return Launch(EncodeBlockKernel<typename decltype(shape)::Type>, GridOf(job.tiles),
+                  kBlockThreads, stream, job);
   });
 }
 

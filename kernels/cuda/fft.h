@@ -20,7 +20,8 @@ namespace longwave::cuda {
 // OK.
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream);
 
-// Computes the tiles' signal, times DctNorm, in Makhoul's order: the input of FftRuns.
+// Computes the signal of the only run's tiles, times DctNorm, in Makhoul's order: the input of
+// FftRuns.
 struct EncodeJob;
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream);
 

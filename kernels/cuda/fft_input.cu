@@ -7,9 +7,9 @@ namespace longwave::cuda {
 inline namespace fft_input_cu {
 
 __global__ void __launch_bounds__(kGeneralThreads)
-    FftInputKernel(const EncodeJob job, float* const runs) {
+    FftInputKernel(LONGWAVE_CONSTANT const EncodeJob job, float* const runs) {
   constexpr uint32_t kLength = kTileElementsMax;
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + job.tiles.first + blockIdx.x];
+  const Tile tile = TileOf(job.tiles);
   float* const run = runs + static_cast<size_t>(blockIdx.x) * kSpectrumFloats;
   for (uint32_t e = threadIdx.x; e < kLength; e += kGeneralThreads) {
     const float s = e < tile.cols_valid ? SignalAt(job.signal, tile.offset + e) : 0.0f;
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
 }  // namespace fft_input_cu
 
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream) {
-  return Launch(FftInputKernel, job.tiles.count, kGeneralThreads, stream, job, runs);
+  return Launch(FftInputKernel, GridOf(job.tiles), kGeneralThreads, stream, job, runs);
 }
 
 }  // namespace longwave::cuda

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/layout/layout.h"
@@ -12,7 +13,8 @@
 namespace longwave::cuda {
 
 // The kernels' arguments: plain structures, passed by value, with pointers into device memory. A
-// kernel takes a run of neighbouring tiles of one segment, with one block for each tile.
+// kernel takes up to kRunsMax runs of neighbouring tiles, each of one segment: a row of the grid
+// for each run, with one block for each tile.
 
 // The offsets of a tile's parts in its payload, in bytes.
 struct PayloadPlace {
@@ -33,40 +35,48 @@ struct PayloadJob {
   uint8_t selection, codec;  // Selection, ValueCodec
 };
 
-// The tiles of a launch: number `first` of the segment and those after it, one a block.
-struct TilesJob {
-  const Tile* tiles;         // the layout's
-  uint32_t segment_begin;    // the segment's first tile in it
-  uint32_t first, count;     // within the segment
-  const DctPlanView* plans;  // of length n: 2n forward, 2n + 1 inverse; null without a transform
-};
-
 struct TileReport {
   double signal, momentum, sent;
   uint64_t finite;  // whether all of m̂ is finite; if not, the sums are invalid
 };
 
+// Number `first` of a segment's tiles and those after it.
+struct TileRun {
+  PayloadJob payload;
+  uint32_t segment_begin;  // the segment's first tile in the layout
+  uint32_t first, count;   // within the segment
+  float beta;              // the encoder's
+  TileReport* reports;     // the encoder's, of the segment's tiles
+};
+
+// The runs are the launch's table of segments: constants, which blocks read from the kernel's
+// arguments. With these the largest job stays below the 4 KB of arguments that every device takes.
+inline constexpr uint32_t kRunsMax = 32;
+
+struct TilesJob {
+  const Tile* tiles;         // the layout's
+  const DctPlanView* plans;  // of length n: 2n forward, 2n + 1 inverse; null without a transform
+  uint32_t run_count;
+  TileRun runs[kRunsMax];
+};
+
 struct EncodeJob {
   TilesJob tiles;
-  PayloadJob payload;
   Signal signal;
-  float beta, alpha;
+  float alpha;
   float* momentum;
-  TileReport* reports;  // of the segment's tiles
   const float*
-      spectrum;  // of an FFT of the launch's tiles (fft.h), or null: the kernel's own stages
+      spectrum;  // of an FFT of the only run's tiles (fft.h), or null: the kernel's own stages
 };
 
 struct RestoreJob {
   TilesJob tiles;
-  PayloadJob payload;
   float alpha;
   float* momentum;
 };
 
 struct DecodeJob {
   TilesJob tiles;
-  PayloadJob payload;
   const float* basis;  // DctBasis of dct_plan.h for tiles of 64 × 64 by sums, else null
   uint8_t update;      // UpdateKind
   float eta, mu, keep, beta;
@@ -76,6 +86,7 @@ struct DecodeJob {
   float* momentum;
   Signal signal;
 };
+static_assert(sizeof(EncodeJob) <= 4096 && sizeof(DecodeJob) <= 4096);
 
 struct HashJob {
   const Tile* tiles;
@@ -93,6 +104,7 @@ enum class TileKernel : uint8_t {
   k32x128,
   k128x32,
 };
+inline constexpr size_t kTileKernels = 5;
 
 // Launches on `stream`. The result is that of the launch, not of the kernel.
 cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream);

@@ -33,6 +33,15 @@ cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, cudaStream_
 
 }  // namespace longwave::cuda
 
+// LONGWAVE_CONSTANT const Job job
+//
+// A kernel's parameter that no thread copies: its address is one of constants.
+#ifdef __CUDACC__
+#define LONGWAVE_CONSTANT __grid_constant__
+#else
+#define LONGWAVE_CONSTANT
+#endif
+
 // LONGWAVE_SHARED(TileShared, shared);   an object that the threads of a block share
 // LONGWAVE_SHARED(float[64], sums);
 //

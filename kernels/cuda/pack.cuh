@@ -173,19 +173,20 @@ __device__ inline uint32_t CodeAt(ValueCodec codec, const unsigned char* values,
   return values[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
 }
 
-// Calls f(index, value) for each coefficient that tile `number` of the segment, which has n, sends,
-// each from one thread, in no order. No barrier at the end.
-template <typename Job, typename Scratch, typename F>
-__device__ void ForEachSent(const Job& job, uint32_t number, uint32_t n, Scratch& scratch,
-                            const F& f) {
-  const TilePayload payload = PayloadOf(job.payload, number, n);
-  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+// Calls f(index, value) for each coefficient that this block's tile, which has n, sends, each from
+// one thread, in no order. No barrier at the end.
+template <typename Scratch, typename F>
+__device__ void ForEachSent(const TilesJob& job, uint32_t n, Scratch& scratch, const F& f) {
+  const TileRun& run = RunOf(job);
+  const uint32_t number = NumberOf(job);
+  const TilePayload payload = PayloadOf(run.payload, number, n);
+  const ValueCodec codec = static_cast<ValueCodec>(run.payload.codec);
   const Quantizer quantizer(codec, ReadScale(codec, payload));
   const auto take = [&](uint32_t i, uint32_t index) {
     f(index, quantizer.ValueOf(CodeAt(codec, payload.values, i)));
   };
-  const Selection selection = static_cast<Selection>(job.payload.selection);
-  const uint64_t draw = DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number);
+  const Selection selection = static_cast<Selection>(run.payload.selection);
+  const uint64_t draw = DrawOf(run.payload, uint64_t{run.segment_begin} + number);
   const uint32_t k = payload.count;
   switch (selection) {
     case Selection::kTopK:
@@ -234,19 +235,20 @@ __device__ double WriteValues(ValueCodec codec, uint32_t k, uint16_t scale_code,
   return sent;
 }
 
-// Quantizes a tile's m̂ in x[Padded(0 … n)], which a barrier has completed, into its parts of the
-// payload, and leaves its residual in x. select() writes the indices of the largest of x to
-// scratch.indices. Returns this thread's part of the sum of squares of the sent values. A barrier
-// is needed before x is read.
+// Quantizes the m̂ of this block's tile in x[Padded(0 … n)], which a barrier has completed, into its
+// parts of the payload, and leaves its residual in x. select() writes the indices of the largest of
+// x to scratch.indices. Returns this thread's part of the sum of squares of the sent values. A
+// barrier is needed before x is read.
 template <typename Scratch, typename Select>
-__device__ double QuantizeTile(const EncodeJob& job, uint32_t tile, uint32_t n, float* x,
-                               Scratch& scratch, const Select& select) {
+__device__ double QuantizeTile(const EncodeJob& job, uint32_t n, float* x, Scratch& scratch,
+                               const Select& select) {
   constexpr uint32_t kThreads = Scratch::kThreads;
-  const PayloadJob& payload_job = job.payload;
+  const PayloadJob& payload_job = RunOf(job.tiles).payload;
+  const uint32_t tile = NumberOf(job.tiles);
   const TilePayload payload = PayloadOf(payload_job, tile, n);
   const Selection selection = static_cast<Selection>(payload_job.selection);
   const ValueCodec codec = static_cast<ValueCodec>(payload_job.codec);
-  const uint64_t draw = DrawOf(payload_job, uint64_t{job.tiles.segment_begin} + tile);
+  const uint64_t draw = DrawOf(payload_job, uint64_t{RunOf(job.tiles).segment_begin} + tile);
   const uint32_t k = payload.count;
   const auto quantize = [&](const auto& index) {
     uint16_t scale_code = 0;

@@ -6,17 +6,8 @@
 
 namespace longwave::cuda {
 
-size_t PlacesBegin(const PayloadLayout& layout) {
-  constexpr size_t kAlignment = alignof(PayloadPlace);
-  return (layout.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-size_t BytesWithPlaces(const PayloadLayout& layout) {
-  return PlacesBegin(layout) + layout.tile_count() * sizeof(PayloadPlace);
-}
-
-PayloadJob PayloadIn(const Transit& transit, size_t begin, const PayloadLayout& layout,
-                     uint64_t draw_key) {
+PayloadJob PayloadIn(const Transit& transit, size_t begin, size_t places_begin,
+                     const PayloadLayout& layout, uint64_t draw_key) {
   const PayloadFormat& format = layout.format();
   const uint32_t count = layout.tile_count(), last = count - 1;
   const TileOffsets& first = layout.offsets(0);
@@ -44,7 +35,6 @@ PayloadJob PayloadIn(const Transit& transit, size_t begin, const PayloadLayout& 
     job.values_stride = static_cast<uint32_t>(second.values - first.values);
     return job;
   }
-  const size_t places_begin = begin + PlacesBegin(layout);
   job.places =
       reinterpret_cast<const PayloadPlace*>(transit.device.as<unsigned char>() + places_begin);
   auto* const places =

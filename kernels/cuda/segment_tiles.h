@@ -1,7 +1,9 @@
 #ifndef LONGWAVE_KERNELS_CUDA_SEGMENT_TILES_H_
 #define LONGWAVE_KERNELS_CUDA_SEGMENT_TILES_H_
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
@@ -27,14 +29,20 @@ inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadF
   return tile.rows == 1 && transform == Transform::kNone ? TileKernel::kFlat : TileKernel::kGeneral;
 }
 
-// A transit has a payload and behind it, where tiles have many sizes, the places of their parts.
-size_t PlacesBegin(const PayloadLayout& layout);
-size_t BytesWithPlaces(const PayloadLayout& layout);
+inline size_t AlignedForPayload(size_t bytes) {
+  return (bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+}
+
+// Where tiles have many sizes, a transit has the places of their parts.
+inline size_t PlacesBytes(const PayloadLayout& layout) {
+  return layout.tile_count() * sizeof(PayloadPlace);
+}
 
 // The payload that begins at byte `begin` of the transit's memory on the device. Writes the places,
-// if job.places is not null then, to the transit's memory on the host; the caller copies them.
-PayloadJob PayloadIn(const Transit& transit, size_t begin, const PayloadLayout& layout,
-                     uint64_t draw_key);
+// if job.places is not null then, to byte places_begin of the transit's memory on the host; the
+// caller copies them.
+PayloadJob PayloadIn(const Transit& transit, size_t begin, size_t places_begin,
+                     const PayloadLayout& layout, uint64_t draw_key);
 
 // Calls launch(kernel, first, count) for each run of neighbouring tiles with one kernel, in order.
 // Ends at the first status that is not OK, and returns it.
@@ -50,6 +58,49 @@ absl::Status ForEachRun(std::span<const Tile> tiles, Transform transform,
     first = end;
   }
   return absl::OkStatus();
+}
+
+// The runs of a call's segments by kernel. launch(kernel, runs) is called for at most kRunsMax of
+// one kernel; a launch of many runs costs the host what one of a single run does.
+template <typename F>
+class RunsByKernel {
+ public:
+  explicit RunsByKernel(const F& launch) : launch_(launch) {
+    for (Runs& runs : runs_) runs.count = 0;
+  }
+
+  absl::Status Add(TileKernel kernel, const TileRun& run) {
+    Runs& runs = runs_[static_cast<size_t>(kernel)];
+    runs.of[runs.count++] = run;
+    return runs.count == kRunsMax ? Launch(kernel) : absl::OkStatus();
+  }
+  absl::Status LaunchAll() {
+    for (size_t k = 0; k < kTileKernels; ++k) {
+      if (absl::Status status = Launch(static_cast<TileKernel>(k)); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Runs {
+    uint32_t count;
+    TileRun of[kRunsMax];  // some kilobytes, which nothing has to clear
+  };
+
+  absl::Status Launch(TileKernel kernel) {
+    Runs& runs = runs_[static_cast<size_t>(kernel)];
+    if (runs.count == 0) return absl::OkStatus();
+    return launch_(kernel, std::span<const TileRun>(runs.of, std::exchange(runs.count, 0)));
+  }
+
+  const F& launch_;
+  Runs runs_[kTileKernels];
+};
+
+// The job's table of runs.
+inline void SetRuns(std::span<const TileRun> runs, TilesJob& job) {
+  job.run_count = static_cast<uint32_t>(runs.size());
+  std::ranges::copy(runs, job.runs);
 }
 
 }  // namespace longwave::cuda

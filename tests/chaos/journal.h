@@ -71,6 +71,7 @@ class JournalingExchange final : public Exchange {
     }
     return settled;
   }
+  bool HasSettled() const override { return exchange_->HasSettled(); }
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
     return exchange_->Fetch(segment, from_round, until_round);
   }

@@ -221,11 +221,11 @@ TEST_P(DecodeConformance, RefusesArgumentsThatDoNotFit) {
   good.payload_layout = &payload_layout;
   good.payload = encoded.payload;
   good.theta = theta.data();
-  ASSERT_TRUE(ops().decode_update({}, good).ok());
+  ASSERT_TRUE(ops().decode_update({}, {&good, 1}).ok());
   const auto refused = [&](auto&& spoil) {
     DecodeUpdateArgs bad = good;
     spoil(bad);
-    return absl::IsInvalidArgument(ops().decode_update({}, bad));
+    return absl::IsInvalidArgument(ops().decode_update({}, {&bad, 1}));
   };
   EXPECT_TRUE(refused([](DecodeUpdateArgs& a) { a.theta = nullptr; }));
   EXPECT_TRUE(refused([](DecodeUpdateArgs& a) { a.update = UpdateKind::kNesterov; }));

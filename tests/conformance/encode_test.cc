@@ -199,12 +199,12 @@ TEST_P(EncodeConformance, RefusesArgumentsThatDoNotFit) {
   good.payload_layout = &payload_layout;
   good.payload = payload;
   good.report = &report;
-  ASSERT_TRUE(ops().encode({}, good).ok());
-  ASSERT_TRUE(ops().finish({}, good.slot).ok());
+  ASSERT_TRUE(ops().encode({}, {&good, 1}).ok());
+  ASSERT_TRUE(ops().finish({}, good.segment).ok());
   const auto refused = [&](auto&& spoil) {
     EncodeArgs bad = good;
     spoil(bad);
-    return absl::IsInvalidArgument(ops().encode({}, bad));
+    return absl::IsInvalidArgument(ops().encode({}, {&bad, 1}));
   };
   EXPECT_TRUE(refused([](EncodeArgs& a) { a.layout = nullptr; }));
   EXPECT_TRUE(refused([](EncodeArgs& a) { a.momentum = nullptr; }));

@@ -125,11 +125,10 @@ Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
   args.payload_layout = &payload_layout;
   args.payload = encoded.payload;
   args.report = &encoded.report;
-  args.slot = setting.slot;
   Exec exec;
   exec.threads = setting.threads;
-  encoded.status = ops.encode(exec, args);
-  if (encoded.status.ok()) encoded.status = ops.finish(exec, args.slot);
+  encoded.status = ops.encode(exec, {&args, 1});
+  if (encoded.status.ok()) encoded.status = ops.finish(exec, args.segment);
   encoded.momentum = momentum.Read();
   return encoded;
 }
@@ -160,7 +159,7 @@ Decoded Decode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
   Exec exec;
   exec.threads = setting.threads;
   Decoded decoded;
-  decoded.status = ops.decode_update(exec, args);
+  decoded.status = ops.decode_update(exec, {&args, 1});
   std::fill(payload.begin(), payload.end(), std::byte{0xff});
   if (decoded.status.ok()) decoded.status = ops.wait(exec);
   decoded.theta = theta.Read();

@@ -90,7 +90,6 @@ struct EncodeSetting {
   float beta = 0.95f;
   float alpha = 1.0f;
   int threads = 1;
-  uint32_t slot = 0;
 };
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
                const EncodeSetting& setting);

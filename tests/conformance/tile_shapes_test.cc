@@ -1,10 +1,14 @@
 // Encode and decode-update over every shape of full tile, every size of selection and inputs that
 // are hard to choose among: payload, residual and update to the bit of the generic CPU's.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/rng.h"
+#include "kernels/host_bytes.h"
 #include "tests/conformance/harness.h"
 
 namespace longwave::conformance {
@@ -69,10 +73,8 @@ Encoded EncodeArrays(const KernelOps& ops, const Layout& layout, uint32_t segmen
                      const Arrays& arrays, const EncodeSetting& setting) {
   const DenseArray a(ops, arrays.a);
   const DenseArray b(ops, arrays.b);
-  EncodeSetting in_slot_1 = setting;
-  in_slot_1.slot = 1;
   return Encode(ops, layout, segment, {a.data(), arrays.difference ? b.data() : nullptr, 0.7f},
-                arrays.momentum, in_slot_1);
+                arrays.momentum, setting);
 }
 
 void ExpectCpuBits(const KernelOps& ops, const Layout& layout, const Arrays& arrays,
@@ -192,49 +194,49 @@ TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
   }
 }
 
-struct Slot {
+struct Encoding {
   std::vector<std::byte> payload;
   EncodeReport report;
 };
 
-TEST_P(TileShapes, SlotsAndOwnersKeepTheirEncodingsApart) {
-  const Layout layout = ShapesLayout(Tiling::kModel);
+TEST_P(TileShapes, SegmentsAndOwnersKeepTheirEncodingsApart) {
+  const Layout layout = LayoutOf(Tiling::kModel);
   const Arrays arrays = ArraysOf(Input::kRandom, layout);
   const PayloadFormat format = {Selection::kTopK, ValueCodec::kSign, 64};
-  const PayloadLayout payload_layout = PayloadLayoutOf(layout, 0, format);
+  const PayloadLayout forms[] = {PayloadLayoutOf(layout, 0, format),
+                                 PayloadLayoutOf(layout, 1, format)};
   const DenseArray a(ops(), arrays.a), b(ops(), arrays.b);
   const DenseArray momentum(ops(), arrays.momentum);
-  EncodeArgs args;
-  args.layout = &layout;
-  args.transform = Transform::kDct;
-  args.momentum = momentum.data();
-  args.payload_layout = &payload_layout;
-  const auto encode = [&](Exec exec, uint32_t slot, float scale, Slot& to) {
-    to.payload.assign(payload_layout.bytes(), std::byte{0xee});
-    EncodeArgs each = args;
+  const auto encode = [&](Exec exec, uint32_t segment, float scale, Encoding& to) {
+    to.payload.assign(forms[segment].bytes(), std::byte{0xee});
+    EncodeArgs each;
+    each.layout = &layout;
+    each.segment = segment;
+    each.transform = Transform::kDct;
+    each.momentum = momentum.data();
     each.beta = 0;  // so that each payload depends on its own signal alone
     each.signal = {a.data(), b.data(), scale};
+    each.payload_layout = &forms[segment];
     each.payload = to.payload;
     each.report = &to.report;
-    each.slot = slot;
-    return ops().encode(exec, each);
+    return ops().encode(exec, {&each, 1});
   };
-  const auto alone = [&](float scale) {
-    Slot slot;
-    EXPECT_EQ(encode({}, 0, scale, slot), absl::OkStatus());
-    EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());
-    return slot.payload;
+  const auto alone = [&](uint32_t segment, float scale) {
+    Encoding encoding;
+    EXPECT_EQ(encode({}, segment, scale, encoding), absl::OkStatus());
+    EXPECT_EQ(ops().finish({}, segment), absl::OkStatus());
+    return encoding.payload;
   };
-  const std::vector<std::byte> wanted[] = {alone(1), alone(-2), alone(3)};
-  ASSERT_NE(wanted[0], wanted[1]);
+  const std::vector<std::byte> wanted[] = {alone(0, 1), alone(1, -2), alone(0, 3)};
+  ASSERT_NE(wanted[0], wanted[2]);
 
   const int owner = 0;
   Exec other;
   other.owner = &owner;
-  Slot slots[3], refused;
-  ASSERT_EQ(encode({}, 0, 1, slots[0]), absl::OkStatus());
-  ASSERT_EQ(encode({}, 1, -2, slots[1]), absl::OkStatus());
-  ASSERT_EQ(encode(other, 0, 3, slots[2]), absl::OkStatus());
+  Encoding encodings[3], refused;
+  ASSERT_EQ(encode({}, 0, 1, encodings[0]), absl::OkStatus());
+  ASSERT_EQ(encode({}, 1, -2, encodings[1]), absl::OkStatus());
+  ASSERT_EQ(encode(other, 0, 3, encodings[2]), absl::OkStatus());
   if (ops().on_device) {
     EXPECT_EQ(encode({}, 0, 1, refused).code(), absl::StatusCode::kFailedPrecondition);
   }
@@ -242,7 +244,84 @@ TEST_P(TileShapes, SlotsAndOwnersKeepTheirEncodingsApart) {
   EXPECT_EQ(ops().finish({}, 1), absl::OkStatus());
   EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());
   EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());  // nothing under way
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(slots[i].payload, wanted[i]) << i;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(encodings[i].payload, wanted[i]) << i;
+}
+
+// More segments than a launch takes, of tiles of several kernels, in one call each way.
+TEST_P(TileShapes, ManySegmentsOfACallAreThoseOfManyCalls) {
+  Manifest manifest;
+  manifest.tensors = {{"a", {64 * 7, 64 * 5}}, {"b", {200, 130}}, {"c", {5000}}};
+  LayoutOptions options;
+  options.segment_tiles = 1;
+  const Layout layout = *Layout::Create(manifest, options);
+  const uint32_t count = static_cast<uint32_t>(layout.segments().size());
+  ASSERT_GT(count, 36u);
+  const State state(layout);
+  const EncodeSetting setting = {Transform::kDct, {Selection::kTopK, ValueCodec::kInt2, 40}};
+  std::vector<Encoded> alone;
+  std::vector<PayloadLayout> forms;
+  size_t bytes = 0;
+  for (uint32_t s = 0; s < count; ++s) {
+    forms.push_back(PayloadLayoutOf(layout, s, setting.format));
+    alone.push_back(Encode(ops(), layout, s, state, setting));
+    bytes = NextPayloadBegin(bytes, forms[s].bytes());
+  }
+
+  const DenseArray theta(ops(), state.theta), anchor(ops(), state.anchor);
+  const DenseArray momentum(ops(), state.momentum);
+  const std::shared_ptr<HostBytes> memory = *HostBytes::Create(&ops(), bytes);
+  std::vector<EncodeReport> reports(count);
+  std::vector<EncodeArgs> encode(count);
+  std::vector<DecodeUpdateArgs> decode(count);
+  size_t begin = 0;
+  for (uint32_t s = 0; s < count; ++s) {
+    encode[s] = {.layout = &layout,
+                 .segment = s,
+                 .signal = {anchor.data(), theta.data(), 0.5f},
+                 .transform = setting.transform,
+                 .beta = setting.beta,
+                 .alpha = setting.alpha,
+                 .run_seed = kRunSeed,
+                 .round = kRound,
+                 .momentum = momentum.data(),
+                 .payload_layout = &forms[s],
+                 .payload = memory->bytes().subspan(begin, forms[s].bytes()),
+                 .report = &reports[s]};
+    begin = NextPayloadBegin(begin, forms[s].bytes());
+    decode[s] = {.layout = &layout,
+                 .segment = s,
+                 .transform = setting.transform,
+                 .eta = 0.7f,
+                 .run_seed = kRunSeed,
+                 .round = kRound,
+                 .payload_layout = &forms[s],
+                 .payload = encode[s].payload,
+                 .theta = theta.data()};
+  }
+  ASSERT_EQ(ops().encode({}, encode), absl::OkStatus());
+  for (uint32_t s = count; s-- > 0;) {
+    ASSERT_EQ(ops().finish({}, s), absl::OkStatus());
+    EXPECT_EQ(reports[s].sent_square_sum, alone[s].report.sent_square_sum);
+    EXPECT_TRUE(std::ranges::equal(encode[s].payload, alone[s].payload)) << s;
+  }
+  const std::vector<float> residual = momentum.Read();
+  for (uint32_t s = 0; s < count; ++s) {
+    const Segment& segment = layout.segments()[s];
+    for (uint64_t i = 0; i < segment.coefficient_count; ++i) {
+      const uint64_t at = segment.coefficient_begin + i;
+      ASSERT_EQ(residual[at], alone[s].momentum[at]) << at;
+    }
+  }
+
+  ASSERT_EQ(ops().decode_update({}, decode), absl::OkStatus());
+  const std::vector<float> updated = theta.Read();
+  const DenseArray one_by_one(ops(), state.theta);
+  for (DecodeUpdateArgs& args : decode) {
+    args.theta = one_by_one.data();
+    ASSERT_EQ(ops().decode_update({}, {&args, 1}), absl::OkStatus());
+  }
+  EXPECT_TRUE(SameBits(updated, one_by_one.Read()));
+  EXPECT_FALSE(SameBits(updated, state.theta));
 }
 
 TEST_P(TileShapes, HashesOfManySegmentsAreThoseOfEach) {

@@ -147,12 +147,11 @@ class Worker {
     args.payload_layout = &forms_[segment];
     args.payload = payloads_[segment];
     args.report = &report_;
-    args.slot = segment % kEncodeSlots;
-    return Ops().encode(exec, args);
+    return Ops().encode(exec, {&args, 1});
   }
   void Encode(const Exec& exec, uint32_t segment) { EXPECT_TRUE(TryEncode(exec, segment).ok()); }
   void Finish(const Exec& exec, uint32_t segment) {
-    EXPECT_TRUE(Ops().finish(exec, segment % kEncodeSlots).ok());
+    EXPECT_TRUE(Ops().finish(exec, segment).ok());
     EXPECT_EQ(report_.nonfinite_tile, EncodeReport::kNone);
   }
   void Decode(const Exec& exec, uint32_t segment, UpdateKind update) {
@@ -170,7 +169,7 @@ class Worker {
     args.signal = {theta_.data(), anchor_.data()};
     args.beta = 0.9f;
     args.momentum = momentum_.data();
-    EXPECT_TRUE(Ops().decode_update(exec, args).ok());
+    EXPECT_TRUE(Ops().decode_update(exec, {&args, 1}).ok());
   }
   void Restore(const Exec& exec, uint32_t segment) {
     RestoreArgs args;
@@ -264,6 +263,30 @@ TEST(CudaBackend, EncodesByStagesWhereTheFftFails) {
   emulation::fft_fails = true;
   worker.Sync({});  // which expects success
   emulation::fft_fails = false;
+}
+
+TEST(CudaBackend, RefusesAnotherDeviceThanThatOfItsStreams) {
+  Worker worker({{"a", {64, 64}}}, 1, {Selection::kTopK, ValueCodec::kSign, 64});
+  worker.Sync({});
+  emulation::device = 1;
+  const absl::Status refused = Ops().finish({}, 0);
+  emulation::device = 0;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(
+      std::string(refused.message())
+          .find("device 1 is current in this process, which computes on device 0; wanted one"),
+      std::string::npos)
+      << refused;
+  worker.Sync({});
+}
+
+TEST(CudaBackend, ReleasesPayloadsOnItsDeviceWhateverTheThread) {
+  Worker worker({{"a", {64, 64}}}, 1, {Selection::kTopK, ValueCodec::kSign, 64});
+  worker.Sync({});
+  void* const memory = *Ops().allocate_host(64);
+  emulation::device = 1;
+  Ops().release_host(memory);
+  EXPECT_EQ(std::exchange(emulation::device, 0), 0);
 }
 
 TEST(Device, OlderThanTheCompiledCodeIsNotUsed) {

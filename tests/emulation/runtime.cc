@@ -201,7 +201,12 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = emulation::device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  emulation::device = device;
   return cudaSuccess;
 }
 
@@ -307,6 +312,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!Streams().Has(stream) || event == nullptr) return Record(cudaErrorInvalidResourceHandle);
   Streams().EnqueueRecord(stream, event);
   return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Session session;
+  if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  return event->state->done() ? cudaSuccess : Record(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Session session;

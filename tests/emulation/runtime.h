@@ -43,6 +43,8 @@ ResourceCounts ResourcesMade();
 
 // Major and minor number of the device, such as 75 for 7.5.
 inline int capability = 90;
+// The current device's number. Memory and streams are of the one device, whichever is current.
+inline int device = 0;
 // Whether an FFT fails (fft_plain.cc), as one without memory for its plan.
 inline bool fft_fails = false;
 

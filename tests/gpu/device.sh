@@ -92,7 +92,7 @@ done
 step trainer pytorch 90 "${no_gpu:-$no_torch}" "python3 tests/gpu/pytorch.py speed adamw muon adamw-compile"
 step trainer run 90 "${no_gpu:-$no_torch}" "$bin/longwave up configs/demo.yaml --plain --data $LONGWAVE_TEST_TEXT --runs-dir $runs --name run --set run.workers=1 --set run.shards=4 --set run.steps=90 --set sync.inner_steps=30 $gpt && grep -h 'synced for' $runs/run/logs/* | tail -1"
 # Nothing from here on is timed, so that these run beside one another.
-few='*NonFinite*/cuda:*WhateverTheThreads/cuda:*SmallerIndex*/cuda:*Restore*/cuda:*SlotsAndOwners*/cuda:*SquareSum*/cuda:RunFft.*'
+few='*NonFinite*/cuda:*WhateverTheThreads/cuda:*SmallerIndex*/cuda:*Restore*/cuda:*SegmentsAndOwners*/cuda:*SquareSum*/cuda:RunFft.*'
 sanitizer=${no_gpu:-$(has compute-sanitizer)}
 no_pytest=$(python3 -c 'import pytest' 2>/dev/null || echo 'python3 has no pytest')
 later check worker 150 "${no_gpu:-$no_torch}" "tests/gpu/worker.sh"

@@ -49,7 +49,7 @@ sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanit
 if [ -n "$sanitizer" ]; then
   # The smaller tests: under the sanitizer the whole suite takes an hour.
   few='*Encode*Refuses*/cuda:*NonFinite*/cuda:*WhateverTheThreads/cuda:*SmallerIndex*/cuda:*Documented/cuda'
-  few+=':*Restore*/cuda:*SlotsAndOwners*/cuda:*HashesOfMany*/cuda:*SquareSum*/cuda:RunFft.*'
+  few+=':*Restore*/cuda:*SegmentsAndOwners*/cuda:*HashesOfMany*/cuda:*SquareSum*/cuda:RunFft.*'
   few+=':*AdamW*/cuda'
   # sanitize TOOL FILTER: a filter that matches no test is a mistake, not a clean run.
   sanitize() {

@@ -37,7 +37,7 @@ enum class Canary : uint8_t {
   kTrustedBackup,         // likewise, and the coordinator takes any folder as the newest
   kUnreadJournal,         // a worker that returns does not read the journal of its pushes
   kCutJournal,            // a checkpoint that is written drops what was pushed since its copy
-  kTrustedJournal,        // damage in the middle of a journal is taken for its end
+  kTrustedJournal,        // damage of a journal is taken for its end
   kOwnInterval,           // a worker hears of other inner steps of the rounds than were decided
   kUnkeptInterval,        // the coordinator's record lacks the decided rounds
   kCount,

@@ -102,14 +102,14 @@ void SimWorker::RecoverAccount(const FoundCheckpoint& found) {
   env_.checker->Recovered(&account_, checkpoint.round, checkpoint.pushes, *records);
 }
 
-// Damages a record that another one follows, as a bad disk does.
+// Damages a record, perhaps the only one, as a bad disk does.
 void SimWorker::DamageJournal() {
   const auto writes = ListJournals(*disk_, kWorkerFolder);
   if (!writes.ok() || writes->empty()) return;
   const std::string path = JoinPath(kWorkerFolder, JournalName(writes->front()));
   const auto scan = [&] { return ScanJournal(*ReadWhole(*disk_, path, uint64_t{1} << 30)); };
   const uint64_t at = kJournalHeaderBytes + kJournalHeadBytes - 1;
-  if (!scan().ok() || scan()->records.size() < 2) return;
+  if (!scan().ok() || scan()->records.empty()) return;
   disk_->Corrupt(path, at, std::byte{1});
   const auto damaged = scan();
   if (!damaged.ok() || !damaged->fault_was_durable) return disk_->Corrupt(path, at, std::byte{1});

@@ -178,9 +178,9 @@ void SimFileSystem::WriteSome(Content& content) {
   const size_t length = begin + (rng_.Below(3) == 0 ? dirty : rng_.Below(dirty + 1));
   const bool holes = rng_.Below(2) == 0;
   content.on_disk.resize(std::max(begin, length));
-  for (size_t at = begin; at < length; at += kSectorBytes) {
+  for (size_t at = begin, count = 0; at < length; at += count) {
+    count = std::min(kSectorBytes - at % kSectorBytes, length - at);
     if (holes && rng_.Below(4) == 0) continue;
-    const size_t count = std::min(kSectorBytes, length - at);
     std::copy_n(content.seen.begin() + static_cast<ptrdiff_t>(at), count,
                 content.on_disk.begin() + static_cast<ptrdiff_t>(at));
   }

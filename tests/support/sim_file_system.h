@@ -33,7 +33,7 @@ struct SimFaults {
 // A disk in memory that keeps only the bytes that a real one promises to keep. For each file and
 // for each name, the class has the readers' view and the state on the disk. After a power loss
 //   a file      has its synced bytes. Unsynced bytes are kept up to a random length, in which
-//               stretches of kSectorBytes may be zeros, since pages are written in any order
+//               sectors may be zeros, since pages are written in any order
 //   a name      created, renamed or removed since the last sync of its folder may be kept or not:
 //               either all changes up to a random one have happened, or each one independently
 // After a failed sync the system believes that all bytes are written: readers see them, later syncs

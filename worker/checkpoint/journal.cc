@@ -1,5 +1,6 @@
 #include "worker/checkpoint/journal.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -18,6 +19,9 @@ namespace longwave {
 namespace {
 
 constexpr size_t kHashBytes = sizeof(uint64_t);
+// Disks write whole multiples of so much, in any order.
+constexpr size_t kSectorBytes = 64;
+constexpr size_t kPayloadBytesAt = 32;  // in a record's head
 
 uint64_t HashOf(std::span<const std::byte> head, std::span<const std::byte> payload) {
   ContentHash hash;
@@ -62,6 +66,27 @@ std::optional<Numbered> RecordAt(const Buffer& file, uint64_t offset,
   return one;
 }
 
+// Whether an append that was cut short explains `tail`, which begins at the offset with no record:
+// the bytes end before the record does, or a part of it never reached the disk and reads as zeros.
+bool IsTorn(std::span<const std::byte> tail, uint64_t offset) {
+  if (tail.size() < kJournalHeadBytes) return true;
+  FieldReader in(tail);
+  const bool has_length = in.Get<uint32_t>() == kJournalRecordMagic;
+  in.GetBytes(kPayloadBytesAt - sizeof(uint32_t));
+  const size_t wanted = kJournalHeadBytes + in.Get<uint32_t>();
+  if (has_length && wanted <= kJournalHeadBytes + kPayloadBytesMax) {
+    if (AlignedUp(wanted) > tail.size()) return true;
+    tail = tail.first(wanted);
+  }
+  for (size_t at = 0; at < tail.size();) {
+    const size_t size = std::min(kSectorBytes - (offset + at) % kSectorBytes, tail.size() - at);
+    const auto sector = tail.subspan(at, size);
+    if (std::ranges::all_of(sector, [](std::byte b) { return b == std::byte{0}; })) return true;
+    at += size;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::byte> EncodeJournalHeader(const JournalHeader& header) {
@@ -97,9 +122,12 @@ absl::StatusOr<JournalScan> ScanJournal(const Buffer& file) {
     return scan;
   }
   FieldReader in(bytes);
-  if (in.Get<uint32_t>() != kJournalMagic)
+  const auto magic = in.Get<uint32_t>();
+  const auto version = in.Get<uint16_t>();
+  // Zeros: the file's first sector never reached the disk.
+  if (magic != kJournalMagic && magic != 0)
     return InvalidArgument("journal: the file begins as none does");
-  if (const auto version = in.Get<uint16_t>(); version != kJournalVersion) {
+  if (magic == kJournalMagic && version != kJournalVersion) {
     return FailedPrecondition("journal: got version ", version, ", wanted ", kJournalVersion,
                               ": another release of Longwave wrote it; finish the run with that "
                               "release, or set the worker's folder aside");
@@ -121,11 +149,12 @@ absl::StatusOr<JournalScan> ScanJournal(const Buffer& file) {
   if (scan.end == bytes.size()) return scan;
   scan.fault = is_header ? absl::StrCat("offset ", scan.end, ": no record")
                          : std::string("the header's hash is not that of its bytes");
-  for (uint64_t at = AlignedUp(scan.end); at < bytes.size(); at += kFileAlignment) {
+  scan.fault_was_durable = !IsTorn(bytes.subspan(scan.end), scan.end);
+  for (uint64_t at = AlignedUp(scan.end); at < bytes.size() && !scan.fault_was_durable;
+       at += kFileAlignment) {
     const std::optional<Numbered> later = RecordAt(file, at, owner);
     if (!later.has_value()) continue;
-    scan.fault_was_durable = !is_header || later->durable > scan.records.size();
-    if (scan.fault_was_durable) break;
+    scan.fault_was_durable = later->durable > scan.records.size();
   }
   return scan;
 }

@@ -64,8 +64,9 @@ struct JournalHeader {
 //      16  u32 segment, round, fragment,
 //          accounted, bytes of the payload
 //
-// By `durable` a torn tail differs from damage: a record that cannot be read, and that a later one
-// says was on the disk, has been lost.
+// A torn tail differs from damage by `durable`: a record that cannot be read, and that a later one
+// says was on the disk, has been lost. The last record was whole once if the file has all its bytes
+// and no part as large as a sector is zeros.
 inline constexpr uint32_t kJournalMagic = 0x4c4a574c;        // "LWJL" read as bytes
 inline constexpr uint32_t kJournalRecordMagic = 0x524a574c;  // "LWJR"
 inline constexpr uint16_t kJournalVersion = 1;

@@ -172,8 +172,8 @@ bool WorkerCore::WritesCheckpoint() const {
 }
 
 absl::Status WorkerCore::BeginEncoding(std::vector<uint32_t> segments) {
-  LONGWAVE_RETURN_IF_ERROR(
-      options_.pipeline->BeginFragment(round_, fragment_, LearningRate(round_, fragment_)));
+  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->BeginFragment(
+      round_, fragment_, LearningRate(round_, fragment_), segments));
   holds_ = !options_.has_journal && (fills_ || WritesCheckpoint());
   has_unkept_ = true;
   // From here on a restart from the last checkpoint would send its residual twice.
@@ -216,9 +216,6 @@ void WorkerCore::Await(SegmentPush push) {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
-  // A device has begun the next segment, which may not be filled. AdoptAnchor drops that encoding,
-  // since a checkpoint needs a residual without a half-done encoding.
-  if (fills_) LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
   if (holds_ && WritesCheckpoint()) {
     LONGWAVE_RETURN_IF_ERROR(Keep(held_, /*is_last=*/false));
     has_unkept_ = false;
@@ -238,16 +235,20 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Sync(absl::Time now) {
+  std::vector<SyncPipeline::Merged> arrived;
   while (!settled_.empty()) {
     const Settled settled = std::move(settled_.front());
     settled_.pop_front();
-    LONGWAVE_RETURN_IF_ERROR(OnSettled(settled));
+    LONGWAVE_RETURN_IF_ERROR(OnSettled(settled, arrived));
   }
+  // A device decodes all of them by one launch.
+  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->Apply(arrived));
   if (awaited_ > 0) return Wish::kWait;
   return stage_ == Stage::kSyncing ? EndSync() : EndOutOfTurn(now);
 }
 
-absl::Status WorkerCore::OnSettled(const Settled& settled) {
+absl::Status WorkerCore::OnSettled(const Settled& settled,
+                                   std::vector<SyncPipeline::Merged>& arrived) {
   SyncPipeline& pipeline = *options_.pipeline;
   const uint32_t segment = settled.segment;
   LONGWAVE_CHECK(segments_[segment].state == SegmentStage::kPosted);
@@ -277,7 +278,10 @@ absl::Status WorkerCore::OnSettled(const Settled& settled) {
     ++missing_;
     return absl::OkStatus();
   }
-  if (stage_ == Stage::kSyncing) return pipeline.Apply(segment, settled.merged);
+  if (stage_ == Stage::kSyncing) {
+    arrived.push_back({segment, settled.merged});
+    return absl::OkStatus();
+  }
   // A fetch may have brought the update already.
   if (pipeline.anchor_round(segment) != settled.round) return absl::OkStatus();
   return pipeline.CatchUp(segment, settled.round, LearningRate(settled.round, segment),

@@ -298,7 +298,8 @@ class WorkerCore {
   absl::StatusOr<Wish> EndEncoding();
   bool WritesCheckpoint() const;
   absl::StatusOr<Wish> Sync(absl::Time now);
-  absl::Status OnSettled(const Settled& settled);
+  // Adds an update that the fragment takes to `arrived`.
+  absl::Status OnSettled(const Settled& settled, std::vector<SyncPipeline::Merged>& arrived);
   absl::StatusOr<Wish> EndSync();
   absl::StatusOr<Wish> EndRound();
   absl::StatusOr<Wish> GoOn();

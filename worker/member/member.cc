@@ -25,6 +25,9 @@ constexpr absl::Duration kPatience = absl::Milliseconds(20);
 // Likewise while no frame can end it, only the coordinator's word.
 constexpr absl::Duration kDecisionPatience = absl::Milliseconds(2);
 
+// Updates that are taken before the core applies them.
+constexpr uint32_t kSettledAtOnce = 16;
+
 }  // namespace
 
 TrainingMember::TrainingMember(MemberParts parts)
@@ -293,9 +296,13 @@ absl::StatusOr<bool> TrainingMember::Wait() {
     const PhaseTimer timer(
         metrics_.seconds(keeper_.has_waiting() ? Phase::kJournal : Phase::kWait));
     LONGWAVE_ASSIGN_OR_RETURN(std::optional<Settled> settled, parts_.exchange->Next(patience));
-    if (!settled.has_value()) return false;
-    if (core_.stage() == Stage::kSyncing) metrics_.OnSettled(*settled);
-    core_.On(*std::move(settled));
+    // The core takes others that have arrived as well, since a device decodes many by one launch.
+    for (uint32_t taken = 1; settled.has_value(); ++taken) {
+      if (core_.stage() == Stage::kSyncing) metrics_.OnSettled(*settled);
+      core_.On(*std::move(settled));
+      if (taken == kSettledAtOnce || !parts_.exchange->HasSettled()) break;
+      LONGWAVE_ASSIGN_OR_RETURN(settled, parts_.exchange->Next(absl::ZeroDuration()));
+    }
     return false;
   }
   if (!core_.takes_fetched()) {

@@ -91,6 +91,7 @@ class Node final : public Exchange, public ControlPlane {
   // Called for all segments at all ranks; the owner's exchange carries it.
   absl::Status Post(SegmentPush push) override;
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) override;
+  bool HasSettled() const override { return !settled_.empty(); }
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override;
   absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) override;
   uint32_t NewestOpenRound() const override { return newest_open_round_; }

@@ -114,6 +114,11 @@ class ZmqExchange final : public Exchange {
     return next;
   }
 
+  bool HasSettled() const override {
+    const std::lock_guard lock(mutex_);
+    return ledger_.has_settled();
+  }
+
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
     const std::lock_guard lock(mutex_);
     waiter_.Wake();

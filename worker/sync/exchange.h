@@ -56,6 +56,8 @@ class Exchange {
   // The next settled contribution, in no particular order; nullopt within `timeout`.
   // FailedPrecondition, and no more contributions: a shard rejected a frame (its sentence).
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
+  // Whether Next returns one at once.
+  virtual bool HasSettled() const { return false; }
 
   // Fetches the rounds from `from_round` to `until_round` (exclusive) of a segment, or up to the
   // present: see NextFetched. A Post to the segment ends the fetch, and so does another fetch.

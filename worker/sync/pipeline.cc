@@ -17,6 +17,11 @@ namespace {
 // Size of the scratch through which θ and the anchor are exchanged.
 constexpr uint64_t kSwapElements = uint64_t{1} << 20;
 
+// Encodings that a device begins by one launch: enough tiles to keep it busy, and few enough
+// segments for the first payload to leave soon.
+constexpr size_t kBatchSegments = 16;
+constexpr uint32_t kBatchTiles = 4096;
+
 absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica) {
   if (replica.theta == nullptr) return InvalidArgument("sync: the replica has no theta");
   const bool needs_gradient = !options.pseudo_gradient || options.update == UpdateKind::kInner;
@@ -44,7 +49,9 @@ SyncPipeline::SyncPipeline(const SyncOptions& options, const Layout* layout, con
 }
 
 SyncPipeline::~SyncPipeline() {
-  for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) static_cast<void>(Finish(slot));
+  for (uint32_t s = 0; s < segments_.size(); ++s) {
+    if (segments_[s].begun) static_cast<void>(Finish(s));
+  }
 }
 
 absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOptions& options,
@@ -86,7 +93,8 @@ absl::Status SyncPipeline::Allocate() {
   for (uint32_t s = 0; s < layout_->segments().size(); ++s) {
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout up,
                               PayloadLayout::Create(options_.up, layout_->TileSizes(s)));
-    segments_.push_back({.up = std::move(up), .merged = {}, .payload = nullptr, .report = {}});
+    segments_.push_back(
+        {.up = std::move(up), .merged = {}, .payload = {}, .memory = nullptr, .report = {}});
   }
   return ops_->wait(exec_);
 }
@@ -100,7 +108,8 @@ absl::Status SyncPipeline::Copy(std::span<const ElementRange> ranges, float* to,
   return absl::OkStatus();
 }
 
-absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, double learning_rate) {
+absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, double learning_rate,
+                                         std::span<const uint32_t> order) {
   LONGWAVE_CHECK(fragment < fragment_count());
   for (uint32_t s = 0; s < segments_.size(); ++s) {
     // Encodings begun in an abandoned round return to the residual.
@@ -109,47 +118,80 @@ absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, doub
   round_ = round;
   fragment_ = fragment;
   learning_rate_ = learning_rate;
-  for (size_t s = fragment; s < segments_.size(); s += fragment_count()) {
+  to_begin_.clear();
+  const auto begins = [this](uint32_t segment) {
+    if (owned_.Contains(segment)) to_begin_.push_back(segment);
+  };
+  for (uint32_t s = fragment; s < segments_.size(); s += fragment_count()) {
     segments_[s].taken = segments_[s].applied = false;
+    if (order.empty()) begins(s);
   }
+  std::ranges::for_each(order, begins);
   if (!KeepsBase()) return absl::OkStatus();
   return Copy(elements_[fragment], base_.get(), replica_.theta);
 }
 
 absl::Status SyncPipeline::Drop(uint32_t index) {
-  LONGWAVE_RETURN_IF_ERROR(Finish(Slot(index)));
-  segments_[index].begun = false;
+  LONGWAVE_RETURN_IF_ERROR(Finish(index));
   const bool encoded = segments_[index].report.nonfinite_tile == EncodeReport::kNone;
   return encoded ? GiveBack(index) : absl::OkStatus();
 }
 
-absl::Status SyncPipeline::Begin(uint32_t index) {
-  SegmentSync& segment = segments_[index];
-  const uint32_t slot = Slot(index);
-  LONGWAVE_RETURN_IF_ERROR(Finish(slot));
-  if (segment.payload != nullptr && segment.payload.use_count() == 1) {
+absl::Status SyncPipeline::BeginNext() {
+  std::vector<uint32_t> indices;
+  uint32_t tiles = 0;
+  while (!to_begin_.empty() && indices.size() < kBatchSegments &&
+         (indices.empty() || tiles + PlaceOf(to_begin_.front()).tile_count <= kBatchTiles)) {
+    const uint32_t index = to_begin_.front();
+    to_begin_.pop_front();
+    if (segments_[index].begun || segments_[index].taken) continue;
+    tiles += PlaceOf(index).tile_count;
+    indices.push_back(index);
+  }
+  return Begin(indices);
+}
+
+absl::Status SyncPipeline::Begin(std::span<const uint32_t> indices) {
+  if (indices.empty()) return absl::OkStatus();
+  // A batch has the segments of the round before again, and then its memory has no other payload.
+  std::shared_ptr<HostBytes> memory = segments_[indices.front()].memory;
+  size_t bytes = 0;
+  for (const uint32_t index : indices) {
+    segments_[index].memory = nullptr;
+    bytes = NextPayloadBegin(bytes, segments_[index].up.bytes());
+  }
+  if (memory.use_count() == 1 && memory->bytes().size() >= bytes) {
     // use_count() is a relaxed read; the fence orders it after the socket thread's reads.
     std::atomic_thread_fence(std::memory_order_acquire);
   } else {
-    segment.payload = std::make_shared<std::vector<std::byte>>(segment.up.bytes());
+    LONGWAVE_ASSIGN_OR_RETURN(memory, HostBytes::Create(ops_, bytes));
   }
-  const EncodeArgs args = {.layout = layout_,
-                           .segment = index,
-                           .signal = MakeSignal(),
-                           .transform = options_.transform,
-                           .beta = Decay(segment),
-                           .alpha = options_.alpha,
-                           .run_seed = options_.run_seed,
-                           .round = round_,
-                           .momentum = momentum_.get(),
-                           .payload_layout = &segment.up,
-                           .payload = *segment.payload,
-                           .report = &segment.report,
-                           .slot = slot};
-  segment.round = round_;
-  segment.report = {.nonfinite_tile = 0};  // unfinished: cannot be sent
-  LONGWAVE_RETURN_IF_ERROR(ops_->encode(exec_, args));
-  under_way_[slot] = segment.begun = true;
+  std::vector<EncodeArgs> all;
+  all.reserve(indices.size());
+  size_t begin = 0;
+  for (const uint32_t index : indices) {
+    SegmentSync& segment = segments_[index];
+    segment.memory = memory;
+    segment.payload = memory->bytes().subspan(begin, segment.up.bytes());
+    segment.round = round_;
+    segment.report = {.nonfinite_tile = 0};  // unfinished: cannot be sent
+    begin = NextPayloadBegin(begin, segment.up.bytes());
+    all.push_back({.layout = layout_,
+                   .segment = index,
+                   .signal = MakeSignal(),
+                   .transform = options_.transform,
+                   .beta = Decay(segment),
+                   .alpha = options_.alpha,
+                   .run_seed = options_.run_seed,
+                   .round = round_,
+                   .momentum = momentum_.get(),
+                   .payload_layout = &segment.up,
+                   .payload = segment.payload,
+                   .report = &segment.report});
+  }
+  LONGWAVE_RETURN_IF_ERROR(ops_->encode(exec_, all));
+  for (const uint32_t index : indices) segments_[index].begun = true;
+  begun_ += static_cast<uint32_t>(indices.size());
   return absl::OkStatus();
 }
 
@@ -166,20 +208,23 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   }
   segment.accounted_before = std::exchange(segment.accounted, round_ + 1);
   Push push{.payload = {}, .norm = static_cast<float>(norm), .accounted = segment.accounted_before};
-  if (owned_.Contains(index)) push.payload = Buffer(*segment.payload, segment.payload);
+  if (owned_.Contains(index)) push.payload = Buffer(segment.payload, segment.memory);
   return push;
 }
 
 absl::Status SyncPipeline::FinishEncoding(uint32_t index) {
   SegmentSync& segment = segments_[index];
-  if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(Begin(index));
-  // On a device the next segment's encoding begins before the wait for this one, so that one is
-  // computed while the other is copied and sent.
-  const uint32_t next = index + fragment_count();
-  if (ops_->on_device && owned_.Contains(next) && !segments_[next].begun && !segments_[next].taken)
-    LONGWAVE_RETURN_IF_ERROR(Begin(next));
-  LONGWAVE_RETURN_IF_ERROR(Finish(Slot(index)));
-  segment.begun = false;
+  // In the host's memory an encoding is complete when it has begun, and its payload leaves at once.
+  while (ops_->on_device && !segment.begun && !to_begin_.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(BeginNext());
+  }
+  if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(Begin({&index, 1}));
+  // The next encodings begin before the wait for this one, so that they are computed while it is
+  // copied and sent.
+  if (ops_->on_device && begun_ <= kBatchSegments && !to_begin_.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(BeginNext());
+  }
+  LONGWAVE_RETURN_IF_ERROR(Finish(index));
   if (segment.report.nonfinite_tile == EncodeReport::kNone) return absl::OkStatus();
   return DataLoss("round ", round_, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
                   ": the signal has a NaN or an infinity, wanted finite numbers");
@@ -187,7 +232,7 @@ absl::Status SyncPipeline::FinishEncoding(uint32_t index) {
 
 absl::Status SyncPipeline::GiveBack(uint32_t index) {
   SegmentSync& segment = segments_[index];
-  if (owned_.Contains(index)) return GiveBack(index, segment.round, segment.up, *segment.payload);
+  if (owned_.Contains(index)) return GiveBack(index, segment.round, segment.up, segment.payload);
   segment.given_back = true;
   return absl::OkStatus();
 }
@@ -215,54 +260,58 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
   return GiveBack(index);
 }
 
-absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
-  LONGWAVE_CHECK(index % fragment_count() == fragment_);
-  SegmentSync& segment = segments_[index];
-  if (segment.applied) return absl::OkStatus();
-  // A snapshot may have led beyond the round, whose update must not be applied twice.
-  if (segment.anchor_round != round_) {
-    return FailedPrecondition("segment ", index, ": got the merged update of round ", round_,
-                              ", wanted that of round ", segment.anchor_round,
-                              ", where its anchor stands");
+absl::Status SyncPipeline::Apply(std::span<const Merged> updates) {
+  std::vector<Merged> due;
+  for (const Merged& update : updates) {
+    LONGWAVE_CHECK(update.segment % fragment_count() == fragment_);
+    const SegmentSync& segment = segments_[update.segment];
+    if (segment.applied) continue;
+    // A snapshot may have led beyond the round, whose update must not be applied twice.
+    if (segment.anchor_round != round_) {
+      return FailedPrecondition("segment ", update.segment, ": got the merged update of round ",
+                                round_, ", wanted that of round ", segment.anchor_round,
+                                ", where its anchor stands");
+    }
+    due.push_back(update);
   }
-  LONGWAVE_RETURN_IF_ERROR(Update(index, round_, learning_rate_, merged));
-  segment.applied = true;
+  LONGWAVE_RETURN_IF_ERROR(Update(due, round_, learning_rate_));
+  for (const Merged& update : due) segments_[update.segment].applied = true;
   return absl::OkStatus();
 }
 
-absl::Status SyncPipeline::Update(uint32_t index, uint32_t at_round, double at_learning_rate,
-                                  const Buffer& update) {
-  SegmentSync& segment = segments_[index];
-  if (!owned_.Contains(index)) {
-    segment.anchor_round = at_round + 1;
-    return absl::OkStatus();
-  }
-  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(update.bytes()));
-  std::optional<PayloadLayout>& merged = segment.merged;
-  if (!merged.has_value() || merged->format() != format) {
-    LONGWAVE_ASSIGN_OR_RETURN(merged, PayloadLayout::Create(format, layout_->TileSizes(index)));
-  }
-  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*merged, update.bytes()));
+absl::Status SyncPipeline::Update(std::span<const Merged> updates, uint32_t at_round,
+                                  double at_learning_rate) {
   const float eta = Eta(at_learning_rate);
-  const DecodeUpdateArgs args = {.layout = layout_,
-                                 .segment = index,
-                                 .transform = options_.transform,
-                                 .update = options_.update,
-                                 .eta = eta,
-                                 .mu = options_.mu,
-                                 .keep = 1.0f - eta * options_.weight_decay,
-                                 .run_seed = options_.run_seed,
-                                 .round = at_round,
-                                 .payload_layout = &*merged,
-                                 .payload = update.bytes(),
-                                 .theta = Anchor(),
-                                 .velocity = velocity_.get(),
-                                 .gradient = replica_.gradient,
-                                 .signal = MakeSignal(),
-                                 .beta = options_.beta,
-                                 .momentum = momentum_.get()};
-  LONGWAVE_RETURN_IF_ERROR(ops_->decode_update(exec_, args));
-  segment.anchor_round = at_round + 1;
+  std::vector<DecodeUpdateArgs> all;
+  all.reserve(updates.size());
+  for (const auto& [index, payload] : updates) {
+    if (!owned_.Contains(index)) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload.bytes()));
+    std::optional<PayloadLayout>& merged = segments_[index].merged;
+    if (!merged.has_value() || merged->format() != format) {
+      LONGWAVE_ASSIGN_OR_RETURN(merged, PayloadLayout::Create(format, layout_->TileSizes(index)));
+    }
+    LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*merged, payload.bytes()));
+    all.push_back({.layout = layout_,
+                   .segment = index,
+                   .transform = options_.transform,
+                   .update = options_.update,
+                   .eta = eta,
+                   .mu = options_.mu,
+                   .keep = 1.0f - eta * options_.weight_decay,
+                   .run_seed = options_.run_seed,
+                   .round = at_round,
+                   .payload_layout = &*merged,
+                   .payload = payload.bytes(),
+                   .theta = Anchor(),
+                   .velocity = velocity_.get(),
+                   .gradient = replica_.gradient,
+                   .signal = MakeSignal(),
+                   .beta = options_.beta,
+                   .momentum = momentum_.get()});
+  }
+  LONGWAVE_RETURN_IF_ERROR(ops_->decode_update(exec_, all));
+  for (const Merged& update : updates) segments_[update.segment].anchor_round = at_round + 1;
   return absl::OkStatus();
 }
 

@@ -1,9 +1,9 @@
 #ifndef LONGWAVE_WORKER_SYNC_PIPELINE_H_
 #define LONGWAVE_WORKER_SYNC_PIPELINE_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +18,7 @@
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 #include "kernels/device_floats.h"
+#include "kernels/host_bytes.h"
 #include "kernels/ops.h"
 
 namespace longwave {
@@ -98,8 +99,11 @@ class SyncPipeline {
   uint32_t fragment_count() const { return static_cast<uint32_t>(elements_.size()); }
 
   // learning_rate: the inner schedule's at this signal. Encodings begun earlier and not taken
-  // return to the residual.
-  absl::Status BeginFragment(uint32_t round, uint32_t fragment, double learning_rate);
+  // return to the residual. `order`: the segments that Encode will be called for, best in this
+  // order, since a device begins many of them at once; without it, the fragment's in ascending
+  // order.
+  absl::Status BeginFragment(uint32_t round, uint32_t fragment, double learning_rate,
+                             std::span<const uint32_t> order = {});
 
   struct Push {
     Buffer payload;
@@ -109,7 +113,7 @@ class SyncPipeline {
     // zeros. A shard that knows a later contribution takes the push for a copy's.
     uint32_t accounted = 0;
   };
-  // Segments are best encoded in order: a device encodes the next one while this payload is sent.
+  // A device encodes the next segments while this payload is sent.
   // DataLoss: the signal or the momentum is not finite; names the tile. Then no push of the segment
   // may be sent, and the momentum of its other tiles has taken the signal in.
   absl::StatusOr<Push> Encode(uint32_t segment);
@@ -120,9 +124,18 @@ class SyncPipeline {
   // contribution whole.
   absl::Status Restore(uint32_t segment);
 
-  // Applies a segment's merged update to the anchor. FailedPrecondition: the anchor is at a round
-  // other than the fragment's. InvalidArgument: a payload that does not fit.
-  absl::Status Apply(uint32_t segment, const Buffer& merged);
+  struct Merged {
+    uint32_t segment = 0;
+    Buffer payload;
+  };
+  // Applies segments' merged updates to the anchor, each segment once. FailedPrecondition: the
+  // anchor is at a round other than the fragment's. InvalidArgument: a payload that does not fit.
+  // After an error none is applied.
+  absl::Status Apply(std::span<const Merged> updates);
+  absl::Status Apply(uint32_t segment, const Buffer& merged) {
+    const Merged one{segment, merged};
+    return Apply({&one, 1});
+  }
 
   // Updates θ from the fragment's part of the anchor. FailedPrecondition: a segment is missing.
   absl::Status EndFragment();
@@ -200,8 +213,10 @@ class SyncPipeline {
     PayloadLayout up;
     // Layout of the last merged update, whose format may change from round to round.
     std::optional<PayloadLayout> merged;
-    // Reused each round once the socket has released it.
-    std::shared_ptr<std::vector<std::byte>> payload;
+    // A part of `memory`, which the encodings that were begun with it share. Reused each round once
+    // the socket has released it.
+    std::span<std::byte> payload;
+    std::shared_ptr<HostBytes> memory;
     EncodeReport report;
     uint32_t round = 0;             // of the payload
     bool begun = false;             // encoding has begun, and the result is not read yet
@@ -239,19 +254,17 @@ class SyncPipeline {
   bool InPlace() const { return !options_.pseudo_gradient; }
   bool InParts() const { return options_.overlapped || fragment_count() > 1; }
   bool KeepsBase() const { return options_.overlapped && options_.blend > 0; }
-  // Neighbours in a fragment use different slots.
-  uint32_t Slot(uint32_t index) const { return index / fragment_count() % kEncodeSlots; }
-
   Signal MakeSignal() const {
     if (options_.pseudo_gradient) return {.a = Anchor(), .b = replica_.theta};
     const float scale = options_.scale_by_learning_rate ? static_cast<float>(learning_rate_) : 1.0f;
     return {.a = replica_.gradient, .scale = scale};
   }
 
-  // Waits for the slot's encoding, if one is under way.
-  absl::Status Finish(uint32_t slot) {
-    if (!std::exchange(under_way_[slot], false)) return absl::OkStatus();
-    return ops_->finish(exec_, slot);
+  // Waits for the segment's encoding, which is under way.
+  absl::Status Finish(uint32_t index) {
+    segments_[index].begun = false;
+    --begun_;
+    return ops_->finish(exec_, index);
   }
 
   // The factor of m in the segment's next encoding. β = 0 drops the rest of the last signal, but a
@@ -260,8 +273,11 @@ class SyncPipeline {
   float Decay(const SegmentSync& segment) const {
     return options_.beta == 0 && segment.given_back ? 1.0f : options_.beta;
   }
-  // Enqueues the segment's encoding.
-  absl::Status Begin(uint32_t index);
+  // Enqueues the segments' encodings, by one launch on a device.
+  absl::Status Begin(std::span<const uint32_t> indices);
+  // Begins the encodings that come next in the order of the fragment, as many as a launch takes
+  // well.
+  absl::Status BeginNext();
   // Waits for the segment's encoding, which begins here if it has not. Errors as Encode.
   absl::Status FinishEncoding(uint32_t index);
   // Reverts an encoding that was begun and will not be sent.
@@ -273,9 +289,8 @@ class SyncPipeline {
   // θ ← anchor + blend·(θ − base) over the fragment's elements.
   absl::Status Blend();
 
-  // Applies the update of round at_round to the segment's anchor.
-  absl::Status Update(uint32_t index, uint32_t at_round, double at_learning_rate,
-                      const Buffer& update);
+  // Applies the updates of round at_round to the segments' anchors.
+  absl::Status Update(std::span<const Merged> updates, uint32_t at_round, double at_learning_rate);
   // Returns the contribution in `payload`, of layout `form` and round of_round, to the residual.
   absl::Status GiveBack(uint32_t index, uint32_t of_round, const PayloadLayout& form,
                         std::span<const std::byte> payload);
@@ -292,7 +307,7 @@ class SyncPipeline {
   const SyncOptions options_;
   const Layout* const layout_;
   const KernelOps* const ops_;
-  Exec exec_;  // with the owner of its encode slots, which pipelines on one stream do not share
+  Exec exec_;  // with the owner of its encodings, which pipelines on one stream do not share
   const ReplicaView replica_;
   const SegmentRange owned_;  // all arrays below have these segments' parts alone
   DeviceFloats anchor_;       // for a pseudo-gradient; a gradient's anchor is the replica itself
@@ -301,7 +316,8 @@ class SyncPipeline {
   DeviceFloats momentum_;
   DeviceFloats velocity_;
   std::vector<SegmentSync> segments_;
-  std::array<bool, kEncodeSlots> under_way_ = {};    // slots with an encoding under way
+  std::deque<uint32_t> to_begin_;                    // owned, of the fragment
+  uint32_t begun_ = 0;                               // encodings under way
   std::vector<std::vector<ElementRange>> elements_;  // of each fragment, owned
   std::vector<ElementRange> owned_elements_;         // of all fragments
   uint32_t round_ = 0;

@@ -34,13 +34,15 @@ absl::Status SyncPipeline::CatchUp(uint32_t index, uint32_t round, double learni
     return FailedPrecondition("segment ", index, " catches up: got the update of round ", round,
                               ", wanted that of round ", wanted);
   }
-  return Update(index, round, learning_rate, merged);
+  const Merged one{index, merged};
+  return Update({&one, 1}, round, learning_rate);
 }
 
 absl::Status SyncPipeline::AdoptAnchor() {
   for (uint32_t s = 0; s < segments_.size(); ++s) {
     if (segments_[s].begun) LONGWAVE_RETURN_IF_ERROR(Drop(s));
   }
+  to_begin_.clear();
   if (!InPlace()) {
     LONGWAVE_RETURN_IF_ERROR(Copy(owned_elements_, replica_.theta, Anchor()));
   }

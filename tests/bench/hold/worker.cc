@@ -43,16 +43,16 @@ absl::Status Timed(const Call& call) {
 KernelOps WithClock(const KernelOps* ops) {
   timed_ops = ops;
   KernelOps clocked = *ops;
-  clocked.encode = [](const Exec& exec, const EncodeArgs& args) {
+  clocked.encode = [](const Exec& exec, std::span<const EncodeArgs> args) {
     return Timed([&] { return timed_ops->encode(exec, args); });
   };
-  clocked.finish = [](const Exec& exec, uint32_t slot) {
-    return Timed([&] { return timed_ops->finish(exec, slot); });
+  clocked.finish = [](const Exec& exec, uint32_t segment) {
+    return Timed([&] { return timed_ops->finish(exec, segment); });
   };
   clocked.restore = [](const Exec& exec, const RestoreArgs& args) {
     return Timed([&] { return timed_ops->restore(exec, args); });
   };
-  clocked.decode_update = [](const Exec& exec, const DecodeUpdateArgs& args) {
+  clocked.decode_update = [](const Exec& exec, std::span<const DecodeUpdateArgs> args) {
     return Timed([&] { return timed_ops->decode_update(exec, args); });
   };
   clocked.hash = [](const Exec& exec, const HashArgs& args) {

@@ -170,7 +170,7 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
   const Arrays host = {.a = problem_->a().data(), .b = difference ? problem_->b().data() : nullptr};
   const Arrays here = {
       .a = arrays_[kA], .b = difference ? arrays_[kB] : nullptr, .momentum = arrays_[kMomentum]};
-  LONGWAVE_ASSIGN_OR_RETURN(Payloads payloads, problem_->MakePayloads(setting));
+  LONGWAVE_ASSIGN_OR_RETURN(Payloads payloads, problem_->MakePayloads(setting, *ops_));
   const Layout& layout = problem_->layout(setting.shape);
   std::vector<EncodeReport> reports;
   const auto encode = [&](uint32_t begin, uint32_t end) {

@@ -16,6 +16,10 @@ namespace {
 // Results are compared bit for bit up to so many parameters.
 constexpr uint64_t kParamsHashed = uint64_t{1} << 24;
 
+// Segments of one call, as the worker's pipeline has them.
+constexpr size_t kBatchSegments = 16;
+constexpr uint32_t kBatchTiles = 4096;
+
 int AllThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 // The sum of two uniform numbers gives magnitudes worth choosing among.
@@ -74,15 +78,22 @@ absl::StatusOr<std::unique_ptr<Problem>> Problem::Create(uint64_t params, uint32
   return problem;
 }
 
-absl::StatusOr<Payloads> Problem::MakePayloads(const Setting& setting) const {
+absl::StatusOr<Payloads> Problem::MakePayloads(const Setting& setting, const KernelOps& ops) const {
   const Layout& of_shape = layout(setting.shape);
   Payloads payloads;
+  size_t size = 0;
   for (uint32_t s = 0; s < of_shape.segments().size(); ++s) {
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout of_segment,
                               PayloadLayout::Create(setting.format(), of_shape.TileSizes(s)));
-    payloads.bytes.emplace_back(of_segment.bytes());
     payloads.total_bytes += of_segment.bytes();
+    size = NextPayloadBegin(size, of_segment.bytes());
     payloads.layouts.push_back(std::move(of_segment));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(payloads.memory, HostBytes::Create(&ops, size));
+  size_t begin = 0;
+  for (const PayloadLayout& of_segment : payloads.layouts) {
+    payloads.bytes.push_back(payloads.memory->bytes().subspan(begin, of_segment.bytes()));
+    begin = NextPayloadBegin(begin, of_segment.bytes());
   }
   return payloads;
 }
@@ -90,8 +101,8 @@ absl::StatusOr<Payloads> Problem::MakePayloads(const Setting& setting) const {
 absl::StatusOr<const Payloads*> Problem::Encoded(const Setting& setting) {
   auto [place, is_new] = encoded_.try_emplace(setting);
   if (!is_new) return &place->second;
-  LONGWAVE_ASSIGN_OR_RETURN(place->second, MakePayloads(setting));
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
+  LONGWAVE_ASSIGN_OR_RETURN(place->second, MakePayloads(setting, *ops));
   std::vector<float> momentum = momentum_;
   std::vector<EncodeReport> reports;
   Payloads& payloads = place->second;
@@ -100,7 +111,7 @@ absl::StatusOr<const Payloads*> Problem::Encoded(const Setting& setting) {
       *ops, {.threads = AllThreads()}, layout(setting.shape), TransformOf(setting.shape),
       {.a = a_.data(), .momentum = momentum.data()}, payloads, reports, 0, repeats));
   for (size_t s = repeats; s < payloads.bytes.size(); ++s) {
-    payloads.bytes[s] = payloads.bytes[s - repeats];
+    std::ranges::copy(payloads.bytes[s - repeats], payloads.bytes[s].begin());
   }
   return &payloads;
 }
@@ -146,23 +157,31 @@ absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout
                             Transform transform, const Arrays& arrays, Payloads& payloads,
                             std::vector<EncodeReport>& reports, uint32_t begin, uint32_t end) {
   reports.resize(layout.segments().size());
-  for (uint32_t s = begin; s < end; ++s) {
-    const uint32_t slot = s % kEncodeSlots;
-    LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, slot));
-    LONGWAVE_RETURN_IF_ERROR(ops.encode(exec, {.layout = &layout,
-                                               .segment = s,
-                                               .signal = {.a = arrays.a, .b = arrays.b},
-                                               .transform = transform,
-                                               .beta = kBeta,
-                                               .alpha = kAlpha,
-                                               .momentum = arrays.momentum,
-                                               .payload_layout = &payloads.layouts[s],
-                                               .payload = payloads.bytes[s],
-                                               .report = &reports[s],
-                                               .slot = slot}));
-  }
-  for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) {
-    LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, slot));
+  std::vector<EncodeArgs> batch;
+  const auto finish = [&](uint32_t first, uint32_t last) -> absl::Status {
+    for (uint32_t s = first; s < last; ++s) LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, s));
+    return absl::OkStatus();
+  };
+  for (uint32_t s = begin, before = begin; s < end;) {
+    const uint32_t first = s;
+    batch.clear();
+    for (uint32_t tiles = 0; s < end && batch.size() < kBatchSegments && tiles < kBatchTiles; ++s) {
+      tiles += layout.segments()[s].tile_count;
+      batch.push_back({.layout = &layout,
+                       .segment = s,
+                       .signal = {.a = arrays.a, .b = arrays.b},
+                       .transform = transform,
+                       .beta = kBeta,
+                       .alpha = kAlpha,
+                       .momentum = arrays.momentum,
+                       .payload_layout = &payloads.layouts[s],
+                       .payload = payloads.bytes[s],
+                       .report = &reports[s]});
+    }
+    LONGWAVE_RETURN_IF_ERROR(ops.encode(exec, batch));
+    LONGWAVE_RETURN_IF_ERROR(finish(before, first));
+    before = first;
+    if (s == end) LONGWAVE_RETURN_IF_ERROR(finish(first, end));
   }
   return ops.wait(exec);
 }
@@ -170,18 +189,23 @@ absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout
 absl::Status DecodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
                             Transform transform, UpdateKind update, const Arrays& arrays,
                             const Payloads& payloads, uint32_t begin, uint32_t end) {
-  for (uint32_t s = begin; s < end; ++s) {
-    LONGWAVE_RETURN_IF_ERROR(ops.decode_update(exec, {.layout = &layout,
-                                                      .segment = s,
-                                                      .transform = transform,
-                                                      .update = update,
-                                                      .eta = kEta,
-                                                      .mu = kMu,
-                                                      .payload_layout = &payloads.layouts[s],
-                                                      .payload = payloads.bytes[s],
-                                                      .theta = arrays.theta,
-                                                      .velocity = arrays.velocity,
-                                                      .gradient = arrays.gradient}));
+  std::vector<DecodeUpdateArgs> batch;
+  for (uint32_t s = begin; s < end;) {
+    batch.clear();
+    for (; s < end && batch.size() < kBatchSegments; ++s) {
+      batch.push_back({.layout = &layout,
+                       .segment = s,
+                       .transform = transform,
+                       .update = update,
+                       .eta = kEta,
+                       .mu = kMu,
+                       .payload_layout = &payloads.layouts[s],
+                       .payload = payloads.bytes[s],
+                       .theta = arrays.theta,
+                       .velocity = arrays.velocity,
+                       .gradient = arrays.gradient});
+    }
+    LONGWAVE_RETURN_IF_ERROR(ops.decode_update(exec, batch));
   }
   return ops.wait(exec);
 }

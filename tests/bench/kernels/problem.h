@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/layout/layout.h"
 #include "common/wire/payload.h"
+#include "kernels/host_bytes.h"
 #include "kernels/ops.h"
 
 namespace longwave::bench {
@@ -54,7 +56,8 @@ inline constexpr float kMu = 0.9f;
 // The payloads of a whole model, segment by segment.
 struct Payloads {
   std::vector<PayloadLayout> layouts;
-  std::vector<std::vector<std::byte>> bytes;
+  std::vector<std::span<std::byte>> bytes;  // in `memory`, one behind another
+  std::shared_ptr<HostBytes> memory;
   uint64_t total_bytes = 0;
 };
 
@@ -84,8 +87,8 @@ class Problem {
   const std::vector<float>& momentum() const { return momentum_; }
   const std::vector<float>& theta() const { return theta_; }
 
-  // Empty payloads of the right sizes.
-  absl::StatusOr<Payloads> MakePayloads(const Setting& setting) const;
+  // Empty payloads of the right sizes, in the host's memory for a backend.
+  absl::StatusOr<Payloads> MakePayloads(const Setting& setting, const KernelOps& ops) const;
   // A worker's payloads, for decoding.
   absl::StatusOr<const Payloads*> Encoded(const Setting& setting);
   // The array that a decode-update of Encoded(setting) has written (θ, or the gradient for kInner),
@@ -108,7 +111,7 @@ class Problem {
   std::map<std::pair<Setting, UpdateKind>, std::vector<uint64_t>> updated_;
 };
 
-// Segments begin … end − 1, as a worker encodes them: two slots under way.
+// Segments begin … end − 1, as a worker encodes them: some at a time.
 absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
                             Transform transform, const Arrays& arrays, Payloads& payloads,
                             std::vector<EncodeReport>& reports, uint32_t begin, uint32_t end);

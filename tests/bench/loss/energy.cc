@@ -49,9 +49,9 @@ const KernelOps* EnergyMeter::Watch(const KernelOps* ops, Replica& replica) {
   }
   watching = this;
   clocked_ = *ops;
-  clocked_.encode = [](const Exec& exec, const EncodeArgs& args) {
-    LONGWAVE_RETURN_IF_ERROR(watching->Measure(exec, args));
-    return watching->ops_->encode(exec, args);
+  clocked_.encode = [](const Exec& exec, std::span<const EncodeArgs> all) {
+    for (const EncodeArgs& args : all) LONGWAVE_RETURN_IF_ERROR(watching->Measure(exec, args));
+    return watching->ops_->encode(exec, all);
   };
   return &clocked_;
 }
@@ -81,15 +81,16 @@ absl::Status EnergyMeter::Add(const Exec& exec, int measured, const float* signa
                                 PayloadLayout::Create(kHeld, layout_->TileSizes(segment)));
       payload.resize(form.bytes());
       EncodeReport report;
-      LONGWAVE_RETURN_IF_ERROR(ops_->encode(exec, {.layout = &*layout_,
-                                                   .segment = segment,
-                                                   .signal = {.a = signal},
-                                                   .transform = kDomains[domain],
-                                                   .momentum = scratch.data(),
-                                                   .payload_layout = &form,
-                                                   .payload = payload,
-                                                   .report = &report}));
-      LONGWAVE_RETURN_IF_ERROR(ops_->finish(exec, 0));
+      const EncodeArgs args = {.layout = &*layout_,
+                               .segment = segment,
+                               .signal = {.a = signal},
+                               .transform = kDomains[domain],
+                               .momentum = scratch.data(),
+                               .payload_layout = &form,
+                               .payload = payload,
+                               .report = &report};
+      LONGWAVE_RETURN_IF_ERROR(ops_->encode(exec, {&args, 1}));
+      LONGWAVE_RETURN_IF_ERROR(ops_->finish(exec, segment));
       size_t row = rows_.size() - 1;
       while (row > 0 && rows_[row].from > layout_->tiles()[segment].offset) --row;
       all[row] += report.momentum_square_sum;

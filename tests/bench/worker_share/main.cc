@@ -50,13 +50,13 @@ absl::Status Timed(const Exec& exec, double* seconds, auto&& call) {
 KernelOps WithClock(const KernelOps* ops) {
   timed_ops = ops;
   KernelOps clocked = *ops;
-  clocked.encode = [](const Exec& exec, const EncodeArgs& args) {
+  clocked.encode = [](const Exec& exec, std::span<const EncodeArgs> args) {
     return Timed(exec, &encode_seconds, [&] { return timed_ops->encode(exec, args); });
   };
-  clocked.finish = [](const Exec& exec, uint32_t slot) {
-    return Timed(exec, &encode_seconds, [&] { return timed_ops->finish(exec, slot); });
+  clocked.finish = [](const Exec& exec, uint32_t segment) {
+    return Timed(exec, &encode_seconds, [&] { return timed_ops->finish(exec, segment); });
   };
-  clocked.decode_update = [](const Exec& exec, const DecodeUpdateArgs& args) {
+  clocked.decode_update = [](const Exec& exec, std::span<const DecodeUpdateArgs> args) {
     return Timed(exec, &decode_seconds, [&] { return timed_ops->decode_update(exec, args); });
   };
   return clocked;

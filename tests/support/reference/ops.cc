@@ -82,7 +82,7 @@ Sent Read(const Args& args, uint32_t t) {
   return sent;
 }
 
-absl::Status Encode(const Exec&, const EncodeArgs& args) {
+absl::Status EncodeSegment(const EncodeArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   BeginPayload(*args.payload_layout, args.payload);
   EncodeReport report;
@@ -121,6 +121,11 @@ absl::Status Encode(const Exec&, const EncodeArgs& args) {
     for (uint32_t i = 0; i < m.size(); ++i) momentum[i] = static_cast<float>(m[i]);
   }
   *args.report = report;
+  return absl::OkStatus();
+}
+
+absl::Status Encode(const Exec&, std::span<const EncodeArgs> all) {
+  for (const EncodeArgs& args : all) LONGWAVE_RETURN_IF_ERROR(EncodeSegment(args));
   return absl::OkStatus();
 }
 
@@ -168,7 +173,7 @@ void UpdateElement(const DecodeUpdateArgs& args, uint64_t i, double u) {
   args.theta[i] = static_cast<float>(theta);
 }
 
-absl::Status DecodeUpdate(const Exec&, const DecodeUpdateArgs& args) {
+absl::Status DecodeSegment(const DecodeUpdateArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   const auto tiles = TilesOf(*args.layout, args.segment);
   for (uint32_t t = 0; t < tiles.size(); ++t) {
@@ -189,6 +194,11 @@ absl::Status DecodeUpdate(const Exec&, const DecodeUpdateArgs& args) {
       }
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeUpdate(const Exec&, std::span<const DecodeUpdateArgs> all) {
+  for (const DecodeUpdateArgs& args : all) LONGWAVE_RETURN_IF_ERROR(DecodeSegment(args));
   return absl::OkStatus();
 }
 
@@ -215,8 +225,9 @@ absl::Status Wait(const Exec&) { return absl::OkStatus(); }
 
 const KernelOps& Ops() {
   static const KernelOps ops = {
-      "reference", Encode, Finish, Restore,   DecodeUpdate, Hash,  CopyHost,          AllocateHost,
-      ReleaseHost, Wait,   AdamW,  SquareSum, Scale,        Blend, ReadMachineMemory, false};
+      "reference", Encode,       Finish,      Restore,      DecodeUpdate,      Hash,
+      CopyHost,    AllocateHost, ReleaseHost, AllocateHost, ReleaseHost,       Wait,
+      AdamW,       SquareSum,    Scale,       Blend,        ReadMachineMemory, false};
   return ops;
 }
 

@@ -52,7 +52,7 @@ struct Worker {
     encode.payload_layout = &form;
     encode.payload = payload;
     encode.report = &report;
-    ASSERT_TRUE(ops.encode(exec, encode).ok());
+    ASSERT_TRUE(ops.encode(exec, {&encode, 1}).ok());
     ASSERT_TRUE(ops.finish(exec, 0).ok());
     DecodeUpdateArgs decode;
     decode.layout = &layout;
@@ -60,7 +60,7 @@ struct Worker {
     decode.payload_layout = &form;
     decode.payload = payload;
     decode.theta = theta.data();
-    ASSERT_TRUE(ops.decode_update(exec, decode).ok());
+    ASSERT_TRUE(ops.decode_update(exec, {&decode, 1}).ok());
     RestoreArgs restore;
     restore.layout = &layout;
     restore.momentum = momentum.data();

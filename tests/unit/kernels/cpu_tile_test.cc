@@ -173,7 +173,7 @@ struct Encoding {
     args.payload_layout = &form;
     args.payload = payload;
     args.report = &report;
-    ASSERT_TRUE(OpsOf(isa).encode({}, args).ok());
+    ASSERT_TRUE(OpsOf(isa).encode({}, {&args, 1}).ok());
   }
   void ExpectSame(const Encoding& wanted) const {
     EXPECT_EQ(payload, wanted.payload);

@@ -308,6 +308,37 @@ TEST_F(EncodingAhead, OfARoundThatIsGivenUpGoesBackIntoTheResidual) {
                           [](float value) { return value != 0; }));
 }
 
+TEST_F(EncodingAhead, BeginsNoSegmentThatIsNotInTheOrder) {
+  ASSERT_GE(segments(), 3u);
+  auto worker = Make();
+  const std::vector<uint32_t> order = {2, 0};
+  ASSERT_TRUE(worker->pipeline().BeginFragment(1, 0, kLearningRate, order).ok());
+  Payload(*worker, 2);
+  Payload(*worker, 0);
+  const std::vector<float> momentum = worker->momentum();
+  const auto moved = [&](uint32_t s) {
+    const Segment& segment = layout_.segments()[s];
+    const auto begin = momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin);
+    return std::any_of(begin, begin + static_cast<ptrdiff_t>(segment.coefficient_count),
+                       [](float value) { return value != 0; });
+  };
+  EXPECT_TRUE(moved(0) && moved(2));
+  EXPECT_FALSE(moved(1));
+}
+
+TEST_F(EncodingAhead, LeavesAPayloadAloneThatIsStillHeld) {
+  auto worker = Make();
+  const SyncPipeline::Push held = *worker->pipeline().Encode(0);
+  const std::vector<std::byte> sent(held.payload.bytes().begin(), held.payload.bytes().end());
+  for (uint32_t s = 1; s < segments(); ++s) Payload(*worker, s);
+  for (uint32_t round = 1; round < 3; ++round) {
+    worker->Train(round);
+    ASSERT_TRUE(worker->pipeline().BeginFragment(round, 0, kLearningRate).ok());
+    for (uint32_t s = 0; s < segments(); ++s) EXPECT_NE(Payload(*worker, s), sent);
+  }
+  EXPECT_TRUE(std::ranges::equal(held.payload.bytes(), sent));
+}
+
 TEST_F(EncodingAhead, IsWaitedForByAPipelineThatEnds) {
   auto worker = Make();
   Payload(*worker, 0);
