@@ -17,6 +17,7 @@
 #include "cli/plan/methods.h"
 #include "cli/plan/plan.h"
 #include "cli/plan/report.h"
+#include "cli/plan/transfers.h"
 #include "cli/run_folder.h"
 #include "common/base/errors.h"
 #include "common/base/print.h"
@@ -145,7 +146,12 @@ class PlanCommand {
       inputs->workers.back().count = inputs->config.run.workers;
     }
     if (inputs->shards.empty()) inputs->shards.assign(inputs->config.run.shards, shard_like_);
-    for (const PlanWorkers& each : inputs->workers) {
+    const auto limit = [](double mbit, double* rate) {
+      if (mbit > 0) *rate = std::min(*rate, mbit * 1e6 / 8 / kDataShare);
+    };
+    for (PlanWorkers& each : inputs->workers) {
+      limit(inputs->config.cluster.max_upload_mbit, &each.link.up);
+      limit(inputs->config.cluster.max_download_mbit, &each.link.down);
       if (each.step_s <= 0)
         return InvalidArgument(
             "got no time of an inner step, wanted --step, step= in --worker, or --from RUN");
@@ -232,10 +238,12 @@ class PlanCommand {
       rates.encode = measured.encode;
       rates.decode = measured.decode;
       rates.merge = measured.merge;
-      report_.kernels_from = "measured on this machine's CPU";
+      if (report_.kernels_from.empty()) report_.kernels_from = "measured on this machine's CPU";
       if (run_ && name == run_->config.run.preset) {
         if (run_->encode > 0) rates.encode = run_->encode;
         if (run_->decode > 0) rates.decode = run_->decode;
+        if (run_->encode > 0 || run_->decode > 0)
+          report_.kernels_from += absl::StrCat(" (encoding and decoding of ", name, ": the run's)");
       }
     }
     LONGWAVE_ASSIGN_OR_RETURN(method.plan, MakePlan(method.inputs));

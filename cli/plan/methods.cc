@@ -83,7 +83,7 @@ std::string EvidenceOf(const std::string& method) {
 std::string BindingOf(const PlannedMethod& method) {
   const PlanPart& part = method.plan.Binding();
   const double rate = RateOf(method.inputs, part);
-  return absl::StrFormat("%s binds%s: busy for %.2f s of a sync's %.2f s", Name(part),
+  return absl::StrFormat("%s%s: busy for %.2f s of a sync's %.2f s", Name(part),
                          rate > 0 ? absl::StrFormat(", at %g Mbit/s", rate * 8 / 1e6) : "",
                          part.seconds, method.plan.sync_s);
 }

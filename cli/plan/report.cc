@@ -119,14 +119,13 @@ std::string PlanText(const PlanReport& report) {
   if (!report.run_seconds.empty())
     absl::StrAppend(&text, "The run itself, seconds a round and worker: ", report.run_seconds,
                     ".\n");
-  absl::StrAppend(
-      &text,
-      "Bytes: formula, the sizes of payloads and frames at the sockets. "
-      "Seconds and price: ",
-      RatesFrom(report), ". Memory and disk: formula",
-      report.has_activations ? "" : ", without a step's activations",
-      ". Not in it: TCP's headers and what it sends twice, control, validation, joiners "
-      "and restarts.\n");
+  absl::StrAppend(&text,
+                  "Bytes: formula, the sizes of payloads and frames at the sockets. "
+                  "Seconds and price: ",
+                  RatesFrom(report), ". Memory and disk: formula",
+                  report.has_activations ? "" : ", without a step's activations",
+                  ". Not in it: TCP's headers and what it sends twice, control, the coordinator, "
+                  "validation, joiners and restarts.\n");
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/plan/sync_time.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "cli/plan/transfers.h"
@@ -12,7 +13,16 @@ namespace {
 class SyncClock {
  public:
   SyncClock(const PlanInputs& inputs, const Layout& layout, std::span<const SegmentSizes> sizes)
-      : in_(inputs), config_(inputs.config), layout_(layout), sizes_(sizes) {
+      : in_(inputs),
+        config_(inputs.config),
+        layout_(layout),
+        sizes_(sizes),
+        rates_(inputs.rates),
+        worker_count_(config_.run.workers) {
+    if (!inputs.keeps_state) {
+      rates_.disk = kUnlimited;
+      rates_.disk_sync_s = 0;
+    }
     for (uint8_t kind = 0; kind <= static_cast<uint8_t>(PlanPart::Kind::kRoundTrips); ++kind)
       time_.parts.push_back({.kind = static_cast<PlanPart::Kind>(kind)});
   }
@@ -20,20 +30,21 @@ class SyncClock {
   SyncTime Take() {
     const uint32_t fragments = FragmentCount(config_.sync.fragments, layout_);
     for (uint32_t fragment = 0; fragment < fragments; ++fragment) TakeTime(fragment, fragments);
+    for (const auto& [kind, seconds] : shards_) {
+      const auto longest = std::ranges::max_element(seconds);
+      PlanPart& part = time_.parts[static_cast<size_t>(kind)];
+      part.shard = static_cast<uint32_t>(longest - seconds.begin());
+      part.seconds = *longest;
+    }
     return std::move(time_);
   }
 
  private:
-  // The rate of data in bytes a second, within a limit of the configuration in Mbit/s.
-  static double DataRate(double rate, double limit_mbit) {
-    const double data = rate * kDataShare;
-    return limit_mbit > 0 ? std::min(data, limit_mbit * 1e6 / 8) : data;
+  void Add(PlanPart::Kind kind, double seconds) {
+    time_.parts[static_cast<size_t>(kind)].seconds += seconds;
   }
-
-  void Add(PlanPart::Kind kind, double seconds, uint32_t shard = 0) {
-    PlanPart& part = time_.parts[static_cast<size_t>(kind)];
-    part.seconds += seconds;
-    part.shard = shard;
+  void AddAt(size_t shard, PlanPart::Kind kind, double seconds) {
+    shards_.try_emplace(kind, in_.shards.size(), 0.0).first->second[shard] += seconds;
   }
 
   // Moves the segments one way over the links of workers and shards. from: by class of workers and
@@ -43,16 +54,13 @@ class SyncClock {
   Times Move(const std::vector<uint32_t>& segments, const Times& from, bool is_up) {
     const size_t classes = in_.workers.size(), shards = in_.shards.size();
     std::vector<double> rates;
-    for (const PlanWorkers& each : in_.workers) {
-      rates.push_back(is_up ? DataRate(each.link.up, config_.cluster.max_upload_mbit)
-                            : DataRate(each.link.down, config_.cluster.max_download_mbit));
-    }
+    for (const PlanWorkers& each : in_.workers)
+      rates.push_back(kDataShare * (is_up ? each.link.up : each.link.down));
     for (const PlanLink& link : in_.shards)
-      rates.push_back(DataRate(is_up ? link.down : link.up, 0));
+      rates.push_back(kDataShare * (is_up ? link.down : link.up));
     std::vector<Connection> connections;
     std::vector<std::vector<uint32_t>> carried(classes * shards);
     double bytes_sum = 0, ramp_most = 0, worker_most = 0;
-    std::vector<double> shard_bytes(shards, 0);
     for (const uint32_t s : segments) bytes_sum += Frame(s, is_up);
     for (size_t c = 0; c < classes; ++c) {
       worker_most = std::max(worker_most, bytes_sum / rates[c]);
@@ -66,7 +74,8 @@ class SyncClock {
         std::ranges::stable_sort(own, {}, [&](uint32_t s) { return from[c][s]; });
         for (const uint32_t s : own) {
           connection.transfers.push_back({from[c][s], Frame(s, is_up)});
-          shard_bytes[j] += connection.copies * Frame(s, is_up);
+          AddAt(j, is_up ? PlanPart::Kind::kShardIn : PlanPart::Kind::kShardOut,
+                connection.copies * Frame(s, is_up) / rates[connection.shard_link]);
         }
         connections.push_back(std::move(connection));
       }
@@ -80,20 +89,14 @@ class SyncClock {
       // The connections of a worker share its link.
       const double parallel = config_.cluster.connections;
       const double share = std::min(rates[c] / static_cast<double>(shards),
-                                    rates[connections[i].shard_link] / in_.config.run.workers);
+                                    rates[connections[i].shard_link] / worker_count_);
       const double ramp =
           SlowStartSeconds(bytes / parallel, share / parallel, in_.workers[c].round_trip_s) +
           in_.workers[c].round_trip_s / 2;
       ramp_most = std::max(ramp_most, ramp);
       for (size_t k = 0; k < carried[i].size(); ++k) arrived[c][carried[i][k]] = ends[i][k] + ramp;
     }
-    size_t worst = 0;
-    const auto shard_seconds = [&](size_t j) { return shard_bytes[j] / rates[classes + j]; };
-    for (size_t j = 1; j < shards; ++j)
-      if (shard_seconds(j) > shard_seconds(worst)) worst = j;
     Add(is_up ? PlanPart::Kind::kWorkerUp : PlanPart::Kind::kWorkerDown, worker_most);
-    Add(is_up ? PlanPart::Kind::kShardIn : PlanPart::Kind::kShardOut, shard_seconds(worst),
-        static_cast<uint32_t>(worst));
     Add(PlanPart::Kind::kRoundTrips, ramp_most);
     return arrived;
   }
@@ -104,56 +107,48 @@ class SyncClock {
 
   // When the shards have merged and logged each segment.
   std::vector<double> Close(std::vector<uint32_t> segments, const Times& arrived) {
-    const PlanRates& rates = in_.rates;
     std::vector<double> whole(sizes_.size(), 0), closed(sizes_.size(), 0);
     for (const uint32_t s : segments)
       for (const std::vector<double>& times : arrived) whole[s] = std::max(whole[s], times[s]);
     std::ranges::stable_sort(segments, {}, [&](uint32_t s) { return whole[s]; });
-    std::vector<double> free_from(in_.shards.size(), 0), merging = free_from, logging = free_from;
+    std::vector<double> free_from(in_.shards.size(), 0), logging = free_from;
     for (const uint32_t s : segments) {
       const SegmentSizes& size = sizes_[s];
-      const double merge = in_.config.run.workers * size.coefficients /
-                           (rates.merge * config_.cluster.shard_threads);
-      const double log =
-          in_.keeps_state ? in_.config.run.workers * size.push_payload / rates.disk : 0;
+      const double merge =
+          worker_count_ * size.coefficients / (rates_.merge * config_.cluster.shard_threads);
+      const double log = worker_count_ * size.push_payload / rates_.disk;
       double& busy_until = free_from[size.shard];
       busy_until = std::max(busy_until, whole[s]) + merge + log;
-      merging[size.shard] += merge;
+      AddAt(size.shard, PlanPart::Kind::kMerge, merge);
       logging[size.shard] += log;
       // A sync is for all that came meanwhile.
-      closed[s] = busy_until + (in_.keeps_state ? rates.disk_sync_s : 0);
+      closed[s] = busy_until + rates_.disk_sync_s;
     }
-    const auto worst = std::ranges::max_element(merging);
-    Add(PlanPart::Kind::kMerge, *worst, static_cast<uint32_t>(worst - merging.begin()));
-    Add(PlanPart::Kind::kJournal,
-        std::ranges::max(logging) + (in_.keeps_state ? rates.disk_sync_s : 0));
+    Add(PlanPart::Kind::kJournal, std::ranges::max(logging) + rates_.disk_sync_s);
     return closed;
   }
 
   // The sync of one fragment: each resource takes one segment after the other.
   void TakeTime(uint32_t fragment, uint32_t fragments) {
-    const PlanRates& rates = in_.rates;
     std::vector<uint32_t> segments;
     for (uint32_t s = fragment; s < sizes_.size(); s += fragments) segments.push_back(s);
     Times posted(in_.workers.size(), std::vector<double>(sizes_.size(), 0));
-    double encoding = 0, decoding = 0, journal = 0;
+    double encoding = 0, decoding = 0, journal = rates_.disk_sync_s;
     uint32_t worker = 0;
     for (size_t c = 0; c < in_.workers.size(); worker += in_.workers[c++].count) {
       double encoded = 0, logged = 0;
       for (const uint32_t s : SendOrder(layout_, worker)) {
         if (s % fragments != fragment) continue;
-        encoded += sizes_[s].coefficients / rates.encode;
-        logged =
-            std::max(logged, encoded) + (in_.keeps_state ? sizes_[s].push_payload / rates.disk : 0);
-        posted[c][s] = logged + (in_.keeps_state ? rates.disk_sync_s : 0);
+        encoded += sizes_[s].coefficients / rates_.encode;
+        logged = std::max(logged, encoded) + sizes_[s].push_payload / rates_.disk;
+        posted[c][s] = logged + rates_.disk_sync_s;
       }
       encoding = encoded;
     }
     for (const uint32_t s : segments) {
-      decoding += sizes_[s].coefficients / rates.decode;
-      journal += in_.keeps_state ? sizes_[s].push_payload / rates.disk : 0;
+      decoding += sizes_[s].coefficients / rates_.decode;
+      journal += sizes_[s].push_payload / rates_.disk;
     }
-    if (in_.keeps_state) journal += rates.disk_sync_s;
     const std::vector<double> closed = Close(segments, Move(segments, posted, /*is_up=*/true));
     const Times arrived = Move(segments, Times(in_.workers.size(), closed), /*is_up=*/false);
     double end = 0;
@@ -161,7 +156,7 @@ class SyncClock {
       std::ranges::stable_sort(segments, {}, [&](uint32_t s) { return times[s]; });
       double decoded = 0;
       for (const uint32_t s : segments)
-        decoded = std::max(decoded, times[s]) + sizes_[s].coefficients / rates.decode;
+        decoded = std::max(decoded, times[s]) + sizes_[s].coefficients / rates_.decode;
       end = std::max(end, decoded);
     }
     Add(PlanPart::Kind::kEncode, encoding);
@@ -177,6 +172,9 @@ class SyncClock {
   const RunConfig& config_;
   const Layout& layout_;
   const std::span<const SegmentSizes> sizes_;
+  PlanRates rates_;
+  const double worker_count_;
+  std::map<PlanPart::Kind, std::vector<double>> shards_;  // seconds of each shard's part
   SyncTime time_;
 };
 

@@ -144,7 +144,7 @@ TEST(Plan, ASlowShardsLinkIsWhatBinds) {
   EXPECT_EQ(plan.Binding().kind, Kind::kShardIn);
   EXPECT_EQ(Name(plan.Binding()), "shard 1's link in");
   const std::vector<PlannedMethod> all = {{inputs, plan}};
-  EXPECT_THAT(BindingOf(all[0]), HasSubstr("shard 1's link in binds"));
+  EXPECT_THAT(BindingOf(all[0]), testing::StartsWith("shard 1's link in, at "));
   EXPECT_THAT(ChangeFor(all[0], all).value(),
               testing::StartsWith("give shard 1 the rate of the fastest one: a sync takes 4.00 s"));
 }
