@@ -92,6 +92,12 @@ absl::StatusOr<std::string> ChangeFor(const PlannedMethod& method,
                                       const std::vector<PlannedMethod>& all) {
   const auto& [inputs, plan] = method;
   const double target = inputs.target_share;
+  const double waiting = 1 - plan.compute_share - HeldShare(plan);
+  if (waiting > std::max(target, HeldShare(plan))) {
+    return absl::StrCat("a smaller train.batch on the workers whose inner steps take longest: the ",
+                        "others wait for them, which is ", Percent(waiting),
+                        " of all workers' time, and syncs take ", Percent(HeldShare(plan)));
+  }
   if (HeldShare(plan) <= target) {
     return absl::StrCat("none: syncs take ", Percent(HeldShare(plan)), " of a round, and ",
                         Percent(target), " is the target");

@@ -27,7 +27,8 @@ struct PlannedMethod {
 // The part of a sync that takes longest, in a sentence.
 std::string BindingOf(const PlannedMethod& method);
 // The cheapest change that brings the syncs' share down to the target or, if none does, nearest to
-// it: a slow shard's link, H, another of `all`, then a faster link. A sentence.
+// it: a slow worker's batch, a slow shard's link, H, another of `all`, then a faster link. A
+// sentence.
 absl::StatusOr<std::string> ChangeFor(const PlannedMethod& method,
                                       const std::vector<PlannedMethod>& all);
 

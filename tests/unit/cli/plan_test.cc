@@ -158,6 +158,9 @@ TEST(Plan, TheSlowestWorkerIsWaitedFor) {
   EXPECT_NEAR(plan.sync_s, 5, 1e-3);  // up until 2 and 4
   EXPECT_NEAR(plan.round_s, 205, 1e-3);
   EXPECT_NEAR(plan.compute_share, (100 + 100 + 200) / 205.0 / 3, 1e-5);
+  const std::vector<PlannedMethod> all = {{inputs, plan}};
+  EXPECT_THAT(ChangeFor(all[0], all).value(),
+              testing::StartsWith("a smaller train.batch on the workers whose inner steps take"));
 }
 
 TEST(Plan, AnOverlapHidesWaiting) {
