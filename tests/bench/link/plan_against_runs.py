@@ -23,8 +23,6 @@ from runs import run, words  # noqa: E402
 SETTINGS = {"train.optimizer": "adamw", "model.context": 16, "train.batch": 1, "train.warmup_steps": 1, "train.threads": 1,
             "sync.inner_steps": 2, "run.validation_batches": 1, "model.layers": 8, "model.heads": 8}
 WIDTHS = {"longwave": 640, "longwave_thin": 640, "longwave_adamw": 640}  # others: 320
-# Offloaded packets of the bench have up to 64 KiB and one header; the plan reckons with packets of 1500 bytes.
-DATA_SHARE = 1448 / 1500
 BYTES_OFF_MAX, SECONDS_OFF_MAX = 0.01, 0.10
 
 
@@ -40,7 +38,7 @@ def measure(args, preset, mbit, folder):
 
 
 def plan(args, preset, mbit, unshaped):
-    link = f"{mbit / DATA_SHARE:.6f}Mbit"
+    link = f"{mbit:g}Mbit"
     links = [word for option in ("--up", "--down", "--shard-up", "--shard-down") for word in (option, link)]
     report = json.loads(run(args.build / "bin/longwave", "plan", "--from", unshaped, "--methods", preset, "--no-state", "--json",
                             *links))
