@@ -40,7 +40,7 @@ absl::Status SetEach(const std::string& option, const std::string& text,
 }
 
 Setter Into(double* member, absl::StatusOr<double> (*parse)(const std::string&, const std::string&),
-            std::string option) {
+            const std::string& option) {
   return [=](const std::string& value) -> absl::Status {
     LONGWAVE_ASSIGN_OR_RETURN(*member, parse(option, value));
     return absl::OkStatus();

@@ -157,8 +157,8 @@ class PlanCommand {
             "got no time of an inner step, wanted --step, step= in --worker, or --from RUN");
       if (each.link.up == kUnlimited || each.link.down == kUnlimited) {
         return InvalidArgument(
-            "got no rate of a worker's link, wanted --up and --down, both in --worker, or --from "
-            "RUN");
+            "got no rate of a worker's link, wanted --up and --down, both in --worker, or "
+            "--from a RUN whose workers waited for its links long enough to show them");
       }
     }
     return absl::OkStatus();

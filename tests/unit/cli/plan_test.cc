@@ -84,7 +84,7 @@ TEST(Plan, PushesOfDifferentCoefficientsAreTheMostThatGoesDown) {
   EXPECT_TRUE(plan.down_is_a_bound);
   // 2 · 64 of 4096 in fp32, with indices in Elias-Fano: 128 · 5 low bits, 128 + 128 high ones.
   EXPECT_EQ(plan.round.down,
-            2 * (kHeader + 9 + 16 + 256 * (128 * 5 + 128 + 128) / 8 + 256 * 128 * 4 + kHeader));
+            2 * (kHeader + 9 + 16 + 256 * (128 * 5 + 128 + 128) / 8.0 + 256 * 128 * 4 + kHeader));
 }
 
 TEST(Plan, SnapshotsAreInTheRunsBytes) {
