@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/generate.h"
+#include "cli/plan/command.h"
 #include "cli/replay/replay.h"
 #include "cli/report/report.h"
 #include "cli/run_folder.h"
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
   longwave::AddConfigCommands(&app, &commands);
   longwave::AddSecurityCommands(&app, &commands);
   longwave::AddJoinCommands(&app, &commands);
+  longwave::AddPlanCommand(&app, &commands);
 
   longwave::GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand(

@@ -13,6 +13,7 @@
 #include "common/wire/square_sum.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/cpu/values.h"
+#include "server/shard/merged_bytes.h"
 
 namespace longwave {
 namespace {
@@ -68,6 +69,14 @@ absl::Status Validate(const MergeOptions& options) {
   }
   if (absl::Status status = CheckK(options.up, "up"); !status.ok()) return status;
   return CheckK(options.down, "down");
+}
+
+size_t MergedBytesMax(const MergeOptions& options, uint32_t contributions,
+                      std::span<const uint32_t> tile_sizes) {
+  if (!SendsUnion(options)) return LayoutOf(FixedDownFormat(options), tile_sizes).bytes();
+  const uint64_t chosen = uint64_t{contributions} * options.up.k;
+  const auto k = static_cast<uint32_t>(std::min<uint64_t>(chosen, kTileSizeMax));
+  return UnionLayout(options, k, tile_sizes).bytes();
 }
 
 bool KeepsResidual(const MergeOptions& options) {

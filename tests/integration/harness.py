@@ -155,6 +155,14 @@ def longwave(*arguments, wanted=0, text="", **options):
     return done
 
 
+def plan_of(config, *arguments):
+    """The figures of `longwave plan` for one method, over links and kernels that are given."""
+    done = longwave("plan", config, "--json", "--up", "100Mbit", "--down", "100Mbit", "--step", "0.1s",
+                    "--kernels", "encode=100,decode=100,merge=100", "--disk", "rate=200,sync=2ms", *arguments)
+    method, = json.loads(done.stdout)["methods"]
+    return method
+
+
 class Finished:
     """The result of a run of `longwave up`."""
 

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import DEADLINE_S, IntegrationTest, longwave
+from harness import DEADLINE_S, IntegrationTest, longwave, plan_of
 from secured import SecuredTest
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -71,6 +71,39 @@ class Commands(IntegrationTest):
         self.assertTrue(lines[1].startswith("0,4,"), lines[1])
         longwave("generate", "test", *runs, "--length", 8)
         longwave("replay", "test", *runs)
+
+    def test_plan_says_a_runs_bytes_beforehand(self):
+        # Encrypted, and with snapshots, whose compression no plan knows.
+        done = self.up(security__mode="on", run__preset="longwave", cluster__snapshot_rounds=2, sync__inner_steps=2,
+                       cluster__grace_min_s=100, cluster__heartbeat_timeout_s=100)
+        self.assertEqual(done.status, 0, done.errors)
+        plan = plan_of(done.folder / "config.yaml", "--methods", "longwave")
+        planned, summary = plan["bytes_run"], done.summary
+        self.assertGreater(plan["snapshot_bytes_run"], 0.1 * planned["up"])
+        self.assertLess(summary["bytes_pushed"], 1.01 * planned["up"])
+        self.assertGreater(summary["bytes_pushed"], planned["up"] - 0.5 * plan["snapshot_bytes_run"])
+        self.assertAlmostEqual(summary["bytes_pulled"], planned["down"], delta=0.01 * planned["down"])
+        # The run's own step; it is too short to show its links.
+        people = longwave("plan", "--from", "test", "--runs-dir", self.root / "runs", "--methods", "longwave,ddp", "--up", "10Mbit",
+                          "--down", "10Mbit").stdout
+        self.assertRegex(people, r"(?s)^longwave, H 2: .*\nddp, H 1: .*The run itself, seconds a round and worker: .*computing \d")
+
+    def test_plan_refuses_what_it_cannot_compute(self):
+        links = ("--up", "1Mbit", "--down", "1Mbit", "--step", "1s")
+        for arguments, wanted in (
+                ((), "got no time of an inner step, wanted --step"),
+                (("--step", "1s"), "got no rate of a worker's link, wanted --up and --down"),
+                ((*links, "--methods", "nothing"), "nothing"),
+                ((*links, "--rtt", "40"), "--rtt: got 40, wanted a time such as 40ms"),
+                ((*links, "--parameters", "many"), "--parameters: got many, wanted a number"),
+                ((*links, "--parameters", "1e12"), "wanted at most 1e+11"),
+                ((*links, "--set", "model.kind=external"), "wanted --parameters N"),
+                ((*links, "--tokens", "0"), "--tokens: got 0, wanted"),
+                ((*links, "--from", "nowhere"), "--from: nowhere has no config.yaml, wanted the folder"),
+                (("--worker", "count=2", "--workers", "2"), "--workers excludes --worker")):
+            done = longwave("plan", *arguments, cwd=self.root, wanted=1)
+            self.assertIn(wanted, done.stderr)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
 
     def test_nobody_at_an_address_is_said(self):
         for command in ("top", "stop", "weights"):

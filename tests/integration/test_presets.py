@@ -6,7 +6,7 @@ import pathlib
 import unittest
 
 import formulae
-from harness import TINY, IntegrationTest, resolved_preset
+from harness import TINY, IntegrationTest, plan_of, resolved_preset
 
 ROOT = pathlib.Path(__file__).parents[2]
 INNER_STEPS = 6
@@ -49,6 +49,22 @@ class Presets(IntegrationTest):
         self.assertRegex(summary["state_hash"], "^[0-9a-f]{16}$")
         self.check_bytes(summary, config, rounds)
         self.check_metrics(done, rounds, summary)
+        self.check_plan(done, summary)
+
+    def check_plan(self, done, summary):
+        """`longwave plan` says the bytes at the sockets beforehand."""
+        plan = plan_of(done.folder / "config.yaml", "--methods", summary["preset"])
+        self.assertEqual(plan["method"], summary["preset"])
+        self.assertEqual((plan["parameters"], plan["rounds"]), (summary["params"], summary["rounds"]))
+        self.assertEqual(plan["snapshot_bytes_run"], 0)
+        planned = plan["bytes_run"]
+        # A connection that breaks has a second hello.
+        self.assertAlmostEqual(summary["bytes_pushed"], planned["up"], delta=0.01 * planned["up"])
+        if plan["bytes_down_are_a_bound"]:
+            self.assertLess(summary["bytes_pulled"], 1.01 * planned["down"])
+            self.assertGreater(summary["bytes_pulled"], planned["down"] / 2)
+        else:
+            self.assertAlmostEqual(summary["bytes_pulled"], planned["down"], delta=0.01 * planned["down"])
 
     def check_replay(self, done):
         """The shards' folders give exactly the weights that the worker wrote."""
