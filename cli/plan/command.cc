@@ -42,7 +42,6 @@ struct PlanOptions {
   std::string up, down, rtt, step, shard_up, shard_down, kernels, disk;
   std::vector<std::string> worker, shard, methods;
   std::string from, runs_dir = "runs";
-  double target_share = 0.03;
   PlanPrices prices;
   bool no_state = false, json = false;
 };
@@ -70,9 +69,7 @@ class PlanCommand {
       LONGWAVE_ASSIGN_OR_RETURN(run_, FiguresOf(FindRunFolder(options_.from, options_.runs_dir)));
       report_.run_seconds = run_->seconds;
     }
-    PlanInputs inputs{.keeps_state = !options_.no_state,
-                      .target_share = options_.target_share,
-                      .prices = options_.prices};
+    PlanInputs inputs{.keeps_state = !options_.no_state, .prices = options_.prices};
     LONGWAVE_RETURN_IF_ERROR(SetWorkersAndShards(&inputs));
     LONGWAVE_RETURN_IF_ERROR(SetConfig(&inputs));
     LONGWAVE_RETURN_IF_ERROR(SetModel(&inputs));
@@ -80,7 +77,7 @@ class PlanCommand {
         (!ParseNumber(options_.tokens, &inputs.tokens) || inputs.tokens < 1)) {
       return InvalidArgument("--tokens: got ", options_.tokens, ", wanted a number such as 2.5e9");
     }
-    report_.target_share = options_.target_share;
+    report_.target_share = inputs.config.sync.target_share;
     report_.disk_from = "given";
     if (!inputs.keeps_state) {
       report_.disk_from = "not used";
@@ -310,10 +307,6 @@ void AddPlanCommand(CLI::App* app, Commands* commands) {
   plan->add_option("--runs-dir", options->runs_dir, "Folder of the runs' folders")
       ->capture_default_str()
       ->check(NotEmpty());
-  plan->add_option("--target-share", options->target_share,
-                   "Share of its time that a worker may lose to syncs")
-      ->capture_default_str()
-      ->check(CLI::Range(0.001, 0.9));
   plan->add_option("--worker-hour", options->prices.worker_hour, "Price of a worker's hour")
       ->check(CLI::NonNegativeNumber);
   plan->add_option("--sent-gb", options->prices.sent_gigabyte,

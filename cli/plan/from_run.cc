@@ -46,7 +46,12 @@ absl::StatusOr<RunFigures> FiguresOf(const std::string& run_folder) {
   if (worker_rounds == 0 || sums["computing"] == 0 || rounds["bytes_pushed"].empty()) {
     return FailedPrecondition("--from: ", run_folder, " has no round of a worker yet");
   }
-  figures.step_s = sums["computing"] / worker_rounds / figures.config.sync.inner_steps;
+  const auto last = [&](const char* key) {
+    return rounds[key].back().is_number() ? rounds[key].back().get<double>() : 0;
+  };
+  const double inner_steps = last("step") / (last("round") + 1);  // the mean, with auto
+  if (inner_steps <= 0) return DataLoss("--from: ", run_folder, " has no steps in its rounds");
+  figures.step_s = sums["computing"] / worker_rounds / inner_steps;
   if (const auto manifest = GptManifest(figures.config.model); manifest.ok()) {
     LONGWAVE_ASSIGN_OR_RETURN(
         const Layout layout,
@@ -55,9 +60,6 @@ absl::StatusOr<RunFigures> FiguresOf(const std::string& run_folder) {
     figures.encode = Rate(elements, sums["encoding"]);
     figures.decode = Rate(elements, sums["decoding"]);
   }
-  const auto last = [&](const char* key) {
-    return rounds[key].back().is_number() ? rounds[key].back().get<double>() : 0;
-  };
   figures.link = Rate(last("bytes_pushed") + last("bytes_pulled"), sums["waiting"]);
   figures.seconds = absl::StrJoin(sums, ", ", [&](std::string* out, const auto& part) {
     absl::StrAppendFormat(out, "%s %.2f", part.first, part.second / worker_rounds);

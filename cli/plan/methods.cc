@@ -91,7 +91,7 @@ std::string BindingOf(const PlannedMethod& method) {
 absl::StatusOr<std::string> ChangeFor(const PlannedMethod& method,
                                       const std::vector<PlannedMethod>& all) {
   const auto& [inputs, plan] = method;
-  const double target = inputs.target_share;
+  const double target = inputs.config.sync.target_share;
   const double waiting = 1 - plan.compute_share - HeldShare(plan);
   if (waiting > std::max(target, HeldShare(plan))) {
     return absl::StrCat("a smaller train.batch on the workers whose inner steps take longest: the ",
@@ -112,7 +112,7 @@ absl::StatusOr<std::string> ChangeFor(const PlannedMethod& method,
         changed.sync_s, plan.sync_s);
   }
   const double wanted = plan.wanted_inner_steps.value_or(kUnlimited);
-  if (wanted <= kInnerStepsMax) {
+  if (wanted <= inputs.config.sync.inner_steps_max) {
     return absl::StrFormat(
         "--set sync.inner_steps=%.0f: syncs take %s of a round; what that costs in loss is in %s",
         wanted, Percent(target), EvidenceOf(plan.method));

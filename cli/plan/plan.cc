@@ -35,13 +35,13 @@ class Planner {
     plan_.parameters = static_cast<double>(layout_.parameter_count());
     plan_.segments = sizes_.size();
     plan_.workers = config_.run.workers;
-    plan_.inner_steps = config_.sync.inner_steps;
-    CountRounds();
-    CountBytes();
     SyncTime time = TimeSync(in_, layout_, sizes_);
     plan_.parts = std::move(time.parts);
     plan_.sync_s = time.sync_s;
     plan_.hidden_s = time.hidden_s;
+    ChooseInterval();
+    CountRounds();
+    CountBytes();
     CountTime();
     CountMemory();
     return std::move(plan_);
@@ -60,13 +60,27 @@ class Planner {
                            " shards with links, wanted run.shards, which is ", config_.run.shards);
   }
 
+  void ChooseInterval() {
+    const SyncSection& sync = config_.sync;
+    if (sync.signal == SignalKind::kPseudoGradient && SlowestStep(in_) > 0) {
+      const double wanted = std::ceil(plan_.held_s() * (1 - sync.target_share) /
+                                      (sync.target_share * SlowestStep(in_)));
+      plan_.wanted_inner_steps = wanted;
+      plan_.auto_inner_steps =
+          std::clamp<double>(wanted, sync.inner_steps_min, sync.inner_steps_max);
+    }
+    plan_.inner_steps = FitsInterval(config_)
+                            ? plan_.auto_inner_steps.value_or(sync.inner_steps_min)
+                            : sync.inner_steps;
+  }
+
   void CountRounds() {
     const double step_tokens =
         static_cast<double>(config_.run.workers) * config_.train.batch * config_.model.context;
     plan_.steps = in_.tokens > 0 && step_tokens > 0 ? std::ceil(in_.tokens / step_tokens)
                                                     : static_cast<double>(config_.run.steps);
     plan_.tokens = plan_.steps * step_tokens;
-    plan_.rounds = std::ceil(plan_.steps / config_.sync.inner_steps);
+    plan_.rounds = std::ceil(plan_.steps / plan_.inner_steps);
   }
 
   // Snapshots of a segment in the run: DurableShard wants one each cluster.snapshot_rounds rounds,
@@ -110,10 +124,6 @@ class Planner {
           each.count * plan_.inner_steps * each.step_s / plan_.round_s / plan_.workers;
     }
     plan_.run_s = plan_.steps * SlowestStep(in_) + plan_.rounds * plan_.held_s();
-    if (config_.sync.signal == SignalKind::kPseudoGradient && SlowestStep(in_) > 0) {
-      plan_.wanted_inner_steps = std::ceil(plan_.held_s() * (1 - in_.target_share) /
-                                           (in_.target_share * SlowestStep(in_)));
-    }
     if (in_.prices.worker_hour > 0 || in_.prices.sent_gigabyte > 0) {
       plan_.price = plan_.workers * plan_.run_s / kSecondsPerHour * in_.prices.worker_hour +
                     (plan_.run.up + plan_.run.down) / kGigabyte * in_.prices.sent_gigabyte;
@@ -182,11 +192,6 @@ std::string Name(const PlanPart& part) {
 
 const PlanPart& Plan::Binding() const {
   return *std::ranges::max_element(parts, {}, &PlanPart::seconds);
-}
-
-std::optional<double> AutoInnerSteps(const Plan& plan) {
-  if (!plan.wanted_inner_steps) return std::nullopt;
-  return std::clamp<double>(*plan.wanted_inner_steps, kInnerStepsMin, kInnerStepsMax);
 }
 
 absl::StatusOr<Plan> MakePlan(const PlanInputs& inputs) {

@@ -54,12 +54,8 @@ struct PlanInputs {
   PlanRates rates;
   bool keeps_state = true;  // as `longwave up` without --no-state
   double tokens = 0;        // of all workers; 0: config.run.steps
-  double target_share = 0.03;
   PlanPrices prices;
 };
-
-// The bounds within which H is chosen.
-inline constexpr uint32_t kInnerStepsMin = 2, kInnerStepsMax = 100;
 
 // Bytes at the sockets, one way each.
 struct PlanBytes {
@@ -91,7 +87,7 @@ struct Plan {
   double parameters = 0;
   uint64_t segments = 0;
   uint32_t workers = 0;
-  uint32_t inner_steps = 0;
+  double inner_steps = 0;  // with sync.inner_steps auto those that it settles on
   double rounds = 0, steps = 0, tokens = 0;
 
   PlanBytes round;               // of each worker
@@ -106,9 +102,9 @@ struct Plan {
   double round_s = 0;
   double compute_share = 0;  // mean over workers
   double run_s = 0;
-  // H at which syncs take target_share of the slowest worker's time, however large; nullopt: the
-  // method fixes H.
-  std::optional<double> wanted_inner_steps;
+  // H at which syncs take sync.target_share of the slowest worker's time, however large, and within
+  // the bounds of auto; nullopt: the method fixes H.
+  std::optional<double> wanted_inner_steps, auto_inner_steps;
 
   double worker_memory_bytes = 0, worker_gpu_memory_bytes = 0, worker_host_memory_bytes = 0;
   double worker_disk_bytes = 0;
@@ -117,9 +113,6 @@ struct Plan {
 
   const PlanPart& Binding() const;  // the longest part
 };
-
-// H that `auto` would take, within its bounds.
-std::optional<double> AutoInnerSteps(const Plan& plan);
 
 // Errors: InvalidArgument (counts that do not fit the configuration, a model that has no layout).
 absl::StatusOr<Plan> MakePlan(const PlanInputs& inputs);

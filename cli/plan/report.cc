@@ -18,9 +18,8 @@ constexpr double kHour = 3600;
 // H within the bounds in which a run would choose it.
 std::string AutoOf(const Plan& plan) {
   if (!plan.wanted_inner_steps) return "the method fixes H";
-  const double chosen = AutoInnerSteps(plan).value_or(0);
-  if (*plan.wanted_inner_steps <= kInnerStepsMax)
-    return absl::StrFormat("auto takes H %.0f", chosen);
+  const double chosen = *plan.auto_inner_steps;
+  if (*plan.wanted_inner_steps <= chosen) return absl::StrFormat("auto takes H %.0f", chosen);
   return absl::StrFormat("auto takes H %.0f, its most; %.0f would reach the target", chosen,
                          *plan.wanted_inner_steps);
 }
@@ -52,7 +51,7 @@ Json MethodJson(const MethodReport& method) {
           {"segments", plan.segments},
           {"workers", plan.workers},
           {"inner_steps", plan.inner_steps},
-          {"auto_inner_steps", NumberOrNull(AutoInnerSteps(plan))},
+          {"auto_inner_steps", NumberOrNull(plan.auto_inner_steps)},
           {"rounds", plan.rounds},
           {"steps", plan.steps},
           {"tokens", plan.tokens},
@@ -94,7 +93,7 @@ std::string PlanText(const PlanReport& report) {
     for (const PlanPart& part : plan.parts)
       if (part.seconds >= 0.005)
         parts.push_back(absl::StrFormat("%s %.2f", Name(part), part.seconds));
-    absl::StrAppendFormat(&text, "%s, H %d: %s parameters in %d segments, %d workers\n",
+    absl::StrAppendFormat(&text, "%s, H %.0f: %s parameters in %d segments, %d workers\n",
                           plan.method, plan.inner_steps, FormatCount(plan.parameters),
                           plan.segments, plan.workers);
     absl::StrAppend(&text, "  bytes    ", BytesText(plan), "\n");

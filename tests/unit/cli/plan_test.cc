@@ -205,15 +205,18 @@ TEST(Plan, TransfersShareLinksFairly) {
 
 TEST(Plan, HIsThatAtWhichSyncsTakeTheirShare) {
   PlanInputs inputs = Inputs();
-  inputs.target_share = 0.26;
+  inputs.config.sync.target_share = 0.26;
   const Plan plan = Made(inputs);
   EXPECT_EQ(*plan.wanted_inner_steps, 9);  // 3 s of 12; at 8 they are 27 %
-  EXPECT_EQ(AutoInnerSteps(plan), 9);
-  inputs.target_share = 0.02;
-  EXPECT_EQ(AutoInnerSteps(Made(inputs)), kInnerStepsMax);
+  EXPECT_EQ(plan.auto_inner_steps, 9);
+  inputs.config.sync.inner_steps = 0;  // auto
+  EXPECT_EQ(Made(inputs).inner_steps, 9);
+  EXPECT_EQ(Made(inputs).rounds, std::ceil(Made(inputs).steps / 9));
+  inputs.config.sync.target_share = 0.02;
+  EXPECT_EQ(Made(inputs).auto_inner_steps, inputs.config.sync.inner_steps_max);
   inputs.workers[0].step_s = 1000;
-  EXPECT_EQ(AutoInnerSteps(Made(inputs)), kInnerStepsMin);
-  EXPECT_EQ(AutoInnerSteps(Made(Inputs({"preset=ddp", "sync.inner_steps=1"}))), std::nullopt);
+  EXPECT_EQ(Made(inputs).auto_inner_steps, inputs.config.sync.inner_steps_min);
+  EXPECT_EQ(Made(Inputs({"preset=ddp", "sync.inner_steps=1"})).auto_inner_steps, std::nullopt);
 }
 
 TEST(Plan, TokensGiveStepsAndThePrice) {
@@ -272,7 +275,7 @@ TEST(Methods, HaveThePresetsKeysAndTheCommandLines) {
 TEST(Methods, TheCheapestChangeComesFirst) {
   PlanInputs inputs = Inputs();
   const auto change = [&inputs](double target_share) {
-    inputs.target_share = target_share;
+    inputs.config.sync.target_share = target_share;
     const std::vector<PlannedMethod> all = {{inputs, Made(inputs)}};
     return ChangeFor(all[0], all).value();
   };
