@@ -279,7 +279,7 @@ absl::Status WorkerCore::OnSettled(const Settled& settled,
     return absl::OkStatus();
   }
   if (stage_ == Stage::kSyncing) {
-    arrived.push_back({segment, settled.merged});
+    arrived.push_back({segment, settled.merged, settled.is_valid});
     return absl::OkStatus();
   }
   // A fetch may have brought the update already.

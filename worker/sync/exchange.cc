@@ -4,8 +4,10 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -18,7 +20,9 @@
 #include "common/link/link.h"
 #include "common/link/waiter.h"
 #include "common/log/log.h"
+#include "common/wire/payload.h"
 #include "worker/sync/ledger_options.h"
+#include "worker/sync/pipeline.h"
 
 namespace longwave {
 namespace {
@@ -83,10 +87,12 @@ class ZmqExchange final : public Exchange {
       : waiter_(std::move(wake)),
         connections_(options.connections),
         keys_(options.keys),
+        layout_(layout),
         endpoints_(options.shard_endpoints),
         ledger_(LedgerOptionsFor(options, layout)),
         dealers_(std::move(dealers)),
         lost_at_(dealers_.size()),
+        forms_(layout.segments().size()),
         upload_(BucketFor(options.max_upload_mbit)),
         thread_([this] { Serve(); }) {}
 
@@ -108,15 +114,15 @@ class ZmqExchange final : public Exchange {
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) override {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                      [this] { return ledger_.has_settled() || !failure_.ok(); });
-    std::optional<Settled> next = ledger_.TakeSettled();
+                      [this] { return !settled_.empty() || !failure_.ok(); });
+    std::optional<Settled> next = TakeFirst(settled_);
     if (!next.has_value() && !failure_.ok()) return failure_;
     return next;
   }
 
   bool HasSettled() const override {
     const std::lock_guard lock(mutex_);
-    return ledger_.has_settled();
+    return !settled_.empty();
   }
 
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
@@ -219,15 +225,29 @@ class ZmqExchange final : public Exchange {
     }
     LONGWAVE_RETURN_IF_ERROR(waiter_.Wait(dealers_, wait));
     LONGWAVE_ASSIGN_OR_RETURN(std::vector<Received> received, Receive());
-    if (received.empty()) return absl::OkStatus();
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     CountBytes();
     for (const Received& each : received) {
       NoteFound(each.connection);
       ledger_.OnFrame(each.connection, each.frame.header, each.frame.payload, MonotonicNow());
     }
-    if (ledger_.has_settled() || ledger_.has_fetched()) changed_.notify_all();
+    if (ledger_.has_fetched()) changed_.notify_all();
+    HandOn(lock);
     return absl::OkStatus();
+  }
+
+  // Hands on what has settled, by a frame or by a post, with its update validated.
+  void HandOn(std::unique_lock<std::mutex>& lock) {
+    while (std::optional<Settled> next = ledger_.TakeSettled()) {
+      lock.unlock();
+      std::optional<PayloadLayout>& form = forms_[next->segment];
+      const std::span<const std::byte> update = next->merged.bytes();
+      next->is_valid = !next->compacted && TakeForm(layout_, next->segment, update, form).ok() &&
+                       ValidatePayload(*form, update).ok();
+      lock.lock();
+      settled_.push_back(*std::move(next));
+      changed_.notify_all();
+    }
   }
 
   // The caller may post between two frames.
@@ -312,6 +332,7 @@ class ZmqExchange final : public Exchange {
   Waiter waiter_;               // any thread may call Wake
   const uint32_t connections_;  // to each shard
   const CurveKeys keys_;
+  const Layout& layout_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -319,14 +340,16 @@ class ZmqExchange final : public Exchange {
   std::vector<std::string> endpoints_;
   std::map<uint32_t, Dealers> moved_;  // by shard: connections to its new endpoint
   WorkerLedger ledger_;
+  std::deque<Settled> settled_;  // validated
   absl::Status failure_;
   ByteCounts counts_;
   uint64_t renewals_ = 0;
 
   // State of the thread alone.
-  Dealers dealers_;                                 // shard by shard
-  ByteCounts retired_;                              // of replaced connections
-  std::vector<std::optional<absl::Time>> lost_at_;  // by connection, until it has an answer
+  Dealers dealers_;                                  // shard by shard
+  ByteCounts retired_;                               // of replaced connections
+  std::vector<std::optional<absl::Time>> lost_at_;   // by connection, until it has an answer
+  std::vector<std::optional<PayloadLayout>> forms_;  // by segment: of its last update
   TokenBucket upload_;
   std::thread thread_;  // last: uses all of the above
 };

@@ -44,7 +44,8 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
 // until an answer comes. One caller at a time, but for Post, which any thread calls.
 class Exchange {
  public:
-  // The exchange over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.
+  // The exchange over ZeroMQ, with a thread of its own, which also validates the updates. `layout`
+  // outlives it. InvalidArgument: the endpoints.
   static absl::StatusOr<std::unique_ptr<Exchange>> Connect(const ExchangeOptions& options,
                                                            const Layout& layout);
   virtual ~Exchange() = default;

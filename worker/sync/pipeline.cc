@@ -42,6 +42,14 @@ absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica
 
 }  // namespace
 
+absl::Status TakeForm(const Layout& layout, uint32_t segment, std::span<const std::byte> update,
+                      std::optional<PayloadLayout>& form) {
+  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(update));
+  if (form.has_value() && form->format() == format) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(form, PayloadLayout::Create(format, layout.TileSizes(segment)));
+  return absl::OkStatus();
+}
+
 SyncPipeline::SyncPipeline(const SyncOptions& options, const Layout* layout, const KernelOps* ops,
                            Exec exec, ReplicaView replica, SegmentRange owned)
     : options_(options), layout_(layout), ops_(ops), exec_(exec), replica_(replica), owned_(owned) {
@@ -284,14 +292,11 @@ absl::Status SyncPipeline::Update(std::span<const Merged> updates, uint32_t at_r
   const float eta = Eta(at_learning_rate);
   std::vector<DecodeUpdateArgs> all;
   all.reserve(updates.size());
-  for (const auto& [index, payload] : updates) {
+  for (const auto& [index, payload, is_valid] : updates) {
     if (!owned_.Contains(index)) continue;
-    LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload.bytes()));
     std::optional<PayloadLayout>& merged = segments_[index].merged;
-    if (!merged.has_value() || merged->format() != format) {
-      LONGWAVE_ASSIGN_OR_RETURN(merged, PayloadLayout::Create(format, layout_->TileSizes(index)));
-    }
-    LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*merged, payload.bytes()));
+    LONGWAVE_RETURN_IF_ERROR(TakeForm(*layout_, index, payload.bytes(), merged));
+    if (!is_valid) LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*merged, payload.bytes()));
     all.push_back({.layout = layout_,
                    .segment = index,
                    .transform = options_.transform,

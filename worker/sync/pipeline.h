@@ -54,6 +54,11 @@ struct ReplicaView {
   float* gradient = nullptr;  // [parameter_count]; needed for a gradient signal
 };
 
+// Gives `form` the layout of a merged update of the segment, unless it has that already: the format
+// may change from round to round. InvalidArgument: not the head of a payload that fits.
+absl::Status TakeForm(const Layout& layout, uint32_t segment, std::span<const std::byte> update,
+                      std::optional<PayloadLayout>& form);
+
 // A worker's side of a sync, without model, socket, thread or clock. The pipeline turns a replica
 // into payloads and merged payloads into the updated replica. One object for each worker, also in
 // the simulator. Not thread-safe.
@@ -127,13 +132,14 @@ class SyncPipeline {
   struct Merged {
     uint32_t segment = 0;
     Buffer payload;
+    bool is_valid = false;  // ValidatePayload has passed on another thread
   };
   // Applies segments' merged updates to the anchor, each segment once. FailedPrecondition: the
   // anchor is at a round other than the fragment's. InvalidArgument: a payload that does not fit.
   // After an error none is applied.
   absl::Status Apply(std::span<const Merged> updates);
   absl::Status Apply(uint32_t segment, const Buffer& merged) {
-    const Merged one{segment, merged};
+    const Merged one{.segment = segment, .payload = merged};
     return Apply({&one, 1});
   }
 
@@ -211,8 +217,7 @@ class SyncPipeline {
  private:
   struct SegmentSync {
     PayloadLayout up;
-    // Layout of the last merged update, whose format may change from round to round.
-    std::optional<PayloadLayout> merged;
+    std::optional<PayloadLayout> merged;  // of the last merged update
     // A part of `memory`, which the encodings that were begun with it share. Reused each round once
     // the socket has released it.
     std::span<std::byte> payload;

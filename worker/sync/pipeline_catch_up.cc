@@ -34,7 +34,7 @@ absl::Status SyncPipeline::CatchUp(uint32_t index, uint32_t round, double learni
     return FailedPrecondition("segment ", index, " catches up: got the update of round ", round,
                               ", wanted that of round ", wanted);
   }
-  const Merged one{index, merged};
+  const Merged one{.segment = index, .payload = merged};
   return Update({&one, 1}, round, learning_rate);
 }
 

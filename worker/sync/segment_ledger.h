@@ -48,6 +48,7 @@ struct Settled {
   Fate fate = Fate::kAccepted;
   // No shard keeps the round's update: the segment must be fetched from `round` on.
   bool compacted = false;
+  bool is_valid = false;  // whether another thread has found that `merged` fits the segment
   LONGWAVE_FIELDS(round, segment, fate, compacted)
 };
 

@@ -109,6 +109,7 @@ absl::Status EncodeSegment(const EncodeArgs& args) {
     const std::vector<uint16_t> indices = Select(
         args.payload_layout->format(), m, args.payload_layout->sent_count(t), DrawOf(args, t));
     std::vector<float> values;
+    values.reserve(indices.size());
     for (const uint16_t i : indices) values.push_back(static_cast<float>(m[i]));
     std::vector<uint32_t> codes(values.size());
     const uint16_t scale = QuantizeTile(args.payload_layout->format().codec, values, codes);

@@ -47,6 +47,8 @@ class TestShard {
   const std::string& endpoint() const { return endpoint_; }
   // From now on pushes and pulls are lost.
   void LoseIncoming() { loses_ = true; }
+  // From now on merged updates lack their last byte.
+  void CutUpdates() { cuts_ = true; }
 
   // Waits until `done` accepts the frames received so far.
   struct Seen {
@@ -111,8 +113,11 @@ class TestShard {
     }
     const auto merged = SentIn<MergedFrame>(effect);
     if (!merged) return;
+    const auto whole = merged->payload.bytes();
+    const Buffer payload =
+        cuts_ ? Buffer(std::vector(whole.begin(), whole.end() - 1)) : merged->payload;
     for (const uint32_t worker : merged->workers) {
-      Send(routes_[{worker, merged->header.segment}], merged->header, merged->payload);
+      Send(routes_[{worker, merged->header.segment}], merged->header, payload);
     }
   }
 
@@ -125,6 +130,7 @@ class TestShard {
   Seen seen_;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> loses_ = false;
+  std::atomic<bool> cuts_ = false;
   std::thread thread_;
 };
 
@@ -264,6 +270,24 @@ TEST_F(ExchangeTest, SendsAndReceivesWhileTheCallerComputes) {
   ASSERT_TRUE(syncing->Send(0).ok());
   shard_->Await([&](const auto& seen) { return seen.pushes >= static_cast<int>(segment_count()); });
   EXPECT_TRUE(syncing->Apply().ok());
+}
+
+TEST_F(ExchangeTest, ValidatesUpdatesBesideTheCaller) {
+  auto syncing = Connect();
+  for (const bool cuts : {false, true}) {
+    if (cuts) shard_->CutUpdates();
+    ASSERT_TRUE(syncing->Send(cuts ? 1 : 0).ok());
+    for (uint32_t taken = 0; taken < segment_count();) {
+      const auto settled = *syncing->exchange().Next(absl::Seconds(1));
+      if (!settled.has_value()) continue;
+      ++taken;
+      EXPECT_EQ(settled->is_valid, !cuts);
+      const SyncPipeline::Merged update{settled->segment, settled->merged, settled->is_valid};
+      EXPECT_EQ(pipeline_->Apply({&update, 1}).code(),
+                cuts ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk);
+    }
+    EXPECT_EQ(pipeline_->EndFragment().ok(), !cuts);
+  }
 }
 
 TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
