@@ -6,9 +6,9 @@
 
 Run by a Python that has the package, transformers and peft, whose workers it starts. The row `alone` is one process whose batch
 is that of all workers, so that it sees as many tokens; the other rows' losses are compared with it. Bytes are payload bytes a
-worker, parameter and round, without what the start sends once (the adapter's first weights), and `÷` is how many times more
-4-bit DiLoCo sends, both ways together. A round waits for all workers, so that a row has the same figures however busy the machine
-is.
+worker, parameter and --inner-steps steps, without what the start sends once (the adapter's first weights), and `÷` is how many
+times more 4-bit DiLoCo sends, both ways together. longwave_lora has its preset's own H. A round waits for all workers, so that a
+row has the same figures however busy the machine is.
 """
 
 import argparse
@@ -30,6 +30,7 @@ ARMS = {
     "diloco": {"run.preset": "diloco"},
     "longwave_adamw": {"run.preset": "longwave_adamw"},
     "longwave": {"run.preset": "longwave"},
+    "longwave_lora": {"run.preset": "longwave_lora", "sync.inner_steps": 15},
 }
 
 
@@ -51,7 +52,7 @@ def alone(options, seed, environment):
 
 
 def synced(options, seed, settings, environment):
-    """(held-out loss, payload bytes up and down a worker, parameter and round, seconds a step)"""
+    """(held-out loss, payload bytes up and down a worker, parameter and --inner-steps steps, seconds a step)"""
     settings = {"run.workers": options.workers, "run.shards": 1, "run.steps": options.steps, "run.seed": seed,
                 "sync.inner_steps": options.inner_steps, **PATIENT, **settings}
     with tempfile.TemporaryDirectory() as place:
@@ -64,8 +65,8 @@ def synced(options, seed, settings, environment):
         loss = held_out((folder / "logs/worker-0.log").read_text(encoding="utf-8"))
         rounds = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     # A line counts from the run's beginning. The first round also has the weights that the run begins with.
-    up, down = ((rounds[-1][name] - rounds[0][name]) / ((len(rounds) - 1) * options.workers * summary["params"])
-                for name in ("payload_bytes_pushed", "payload_bytes_pulled"))
+    each = (len(rounds) - 1) * options.workers * summary["params"] * settings["sync.inner_steps"] / options.inner_steps
+    up, down = ((rounds[-1][name] - rounds[0][name]) / each for name in ("payload_bytes_pushed", "payload_bytes_pulled"))
     return loss, up, down, summary["wall_seconds"] / options.steps
 
 
