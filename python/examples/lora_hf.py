@@ -4,7 +4,7 @@
     python lora_hf.py --model FOLDER --data rows.jsonl --out adapter                         on this machine alone
     python lora_hf.py --model FOLDER --data rows.jsonl --out adapter --address host:7070     as a worker of a run
     longwave up --worker-command "python lora_hf.py --model FOLDER --data rows.jsonl --out adapter" \\
-      --set run.workers=2 --set preset=longwave_adamw
+      --set run.workers=2 --set preset=longwave_lora
 
 --model: a folder, a name on the hub, or a GGUF file. The adapter is what PeftModel.from_pretrained reads; --merged FOLDER
 also saves the model with the adapter in its weights. --four-bit holds the base in 4 bit (QLoRA; needs bitsandbytes).

@@ -20,7 +20,7 @@ TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.
 
 def arguments(description: str, **defaults: object) -> argparse.Namespace:
     return common.arguments(description, model="", out="", dtype="auto", context=512, batch=4, steps=300, warmup=10,
-                            checkpointing=False, held_out=0.02, **defaults)
+                            checkpointing=False, held_out=0.02, seed=0, **defaults)
 
 
 def load(args: argparse.Namespace, **options: object) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -35,6 +35,7 @@ def load(args: argparse.Namespace, **options: object) -> tuple[PreTrainedModel, 
     name = args.dtype if args.dtype != "auto" else "bfloat16" if device == "cuda" else "float32"
     if name not in TYPES:
         raise SystemExit(f"error: --dtype: got {name}, wanted auto or one of {', '.join(TYPES)}")
+    torch.manual_seed(args.seed)  # an adapter's first weights
     tokenizer = AutoTokenizer.from_pretrained(str(place), **file)
     model = AutoModelForCausalLM.from_pretrained(str(place), dtype=TYPES[name], **file, **options)
     model.config.use_cache = False  # of generation
@@ -91,6 +92,7 @@ class Windows:
     def batches(self) -> Iterator[torch.Tensor]:
         """The worker's own order, without end."""
         generator = common.own_generator(self._args)
+        generator.manual_seed(generator.initial_seed() + self._args.seed)
         while True:
             order = torch.randperm(len(self.trained), generator=generator)
             for at in range(0, len(order) - self._args.batch + 1, self._args.batch):

@@ -1,12 +1,15 @@
 """Pretrained models: the tuning examples as the workers of runs, and what all workers must have alike."""
 
 import json
+import subprocess
+import sys
 import time
 import unittest
 
 import torch
+from harness import BIN
 from sync_case import SyncCase
-from workers import WorkersTest
+from workers import ROOT, WorkersTest
 
 import longwave
 
@@ -60,6 +63,18 @@ class Examples(WorkersTest):
         _, after = self.tune("full_hf.py", "--learning-rate", 0.003, "--checkpointing")
         self.assertLess(after, 4.5)
         transformers.AutoModelForCausalLM.from_pretrained(self.root / "out")
+
+    def test_the_bench_compares_a_method_with_a_process_alone(self):
+        done = subprocess.run([sys.executable, ROOT / "tests/bench/lora.py", BIN.parent, "--model", self.base, "--rows", self.rows,
+                               *"--steps 20 --inner-steps 10 --context 64 --rank 4 --rate 0.005 --only adamw".split()],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        alone, synced = ([cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:])
+        self.assertEqual((alone[:2], synced[:2]), (["alone", "1"], ["longwave_adamw", "1"]))
+        above, up, down, times = (float(cell.removesuffix(" %")) for cell in synced[3:7])
+        self.assertAlmostEqual(above, 100 * (float(synced[2]) / float(alone[2]) - 1), delta=0.02)
+        self.assertAlmostEqual(up, 0.032, delta=0.004)  # the preset's, and a last tile that is padded
+        self.assertAlmostEqual(times, 1.001 / (up + down), delta=0.1)
 
     def test_a_row_that_is_none_is_named(self):
         for row, error in (({"txt": "x"}, 'got the keys \'txt\', wanted "messages", "text", or "prompt" and "completion"'),
