@@ -23,7 +23,7 @@ from runs import run, words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = sorted(file.stem for file in (ROOT / "configs/presets").glob("*.yaml"))
-INNER_STEPS = 15  # of methods that send pseudo-gradients; the others sync at each step
+INNER_STEPS = 15  # at most, of methods that send pseudo-gradients; the others sync at each step
 COLUMNS = ["preset", "seed", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled",
            "wall_seconds"]
 
@@ -46,7 +46,7 @@ def run_once(options, preset, seed):
     settings = {"run.preset": preset, "run.seed": seed}
     data = ["--data", options.data] if options.data else []
     config = run(options.binary, "config", "print", "--set", f"preset={preset}")
-    if value(config, "signal") == "pseudo-gradient":
+    if int(value(config, "inner_steps")) > INNER_STEPS:
         settings["sync.inner_steps"] = INNER_STEPS
     if options.device:
         settings["train.device"] = options.device
