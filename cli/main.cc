@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/generate.h"
+#include "cli/live_page.h"
 #include "cli/plan/command.h"
 #include "cli/replay/replay.h"
 #include "cli/report/report.h"
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(longwave::NotEmpty());
   up_command->add_flag("--plain", up.plain, "Print a line for each round, also in a terminal");
+  longwave::AddWebOptions(up_command, &up.web);
   up_command->add_flag("--no-state", up.no_state,
                        "Keep no state on the disk: a process that is killed ends the run");
   up_command

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/live_page.h"
 #include "cli/logs.h"
 #include "cli/run_folder.h"
 #include "cli/runs.h"
@@ -44,6 +45,7 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
     Target target;
     bool json = false;
     bool plain = false;
+    WebOptions web;
     std::string file = "model.safetensors";
     std::string note;
     LogsOptions logs;
@@ -79,9 +81,11 @@ void AddRunCommands(CLI::App* app, Commands* commands) {
       [options] { return RunStatusCommand(options->target, options->json); })
       ->add_flag("--json", options->json,
                  "Print JSON for programs (docs/reference/commands.md has the fields)");
-  add("top", "Watch a run, wherever its coordinator is.", [options] {
-    return RunTop(options->target, options->plain);
-  })->add_flag("--plain", options->plain, "Print a line for each round, also in a terminal");
+  CLI::App* const top = add("top", "Watch a run, wherever its coordinator is.", [options] {
+    return RunTop(options->target, options->web, options->plain);
+  });
+  top->add_flag("--plain", options->plain, "Print a line for each round, also in a terminal");
+  AddWebOptions(top, &options->web);
   add("stop", "End a run for good; its weights are written (as an operator).",
       [options] { return ExitStatus("longwave stop: failed", Stop(options->target)); });
   add("note", "Write a note into the coordinator's log (as an operator).",

@@ -107,4 +107,9 @@ void PrintPainted(std::FILE* file, std::string_view text, Hue hue) {
   std::fflush(file);
 }
 
+void PrintWrapped(std::FILE* file, const std::string& line, Hue hue) {
+  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, 0))
+    PrintPainted(file, part, hue);
+}
+
 }  // namespace longwave

@@ -43,6 +43,8 @@ class Screen {
 TextStyle StyleOf(std::FILE* file);
 // PrintLine, in the hue's colour if `file` may have colours.
 void PrintPainted(std::FILE* file, std::string_view text, Hue hue);
+// The same of a line that in a terminal is broken between words.
+void PrintWrapped(std::FILE* file, const std::string& line, Hue hue);
 
 // The escape sequences that replace `lines_drawn` lines above the cursor by `lines`.
 std::string RedrawSequence(size_t lines_drawn, const std::vector<std::string>& lines);

@@ -11,6 +11,7 @@
 #include "cli/display.h"
 #include "cli/interrupts.h"
 #include "cli/json_text.h"
+#include "cli/live_page.h"
 #include "cli/status_feed.h"
 #include "cli/summary.h"
 #include "common/base/errors.h"
@@ -43,23 +44,28 @@ constexpr absl::Duration kSilenceNoted = absl::Seconds(3);
 // Enough for the first answer, which may have a megabyte of rounds, over a slow link.
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 
-absl::StatusOr<RunPhase> Watch(const Target& target, bool plain) {
+absl::StatusOr<RunPhase> Watch(const Target& target, const WebOptions& web, bool plain) {
   LONGWAVE_ASSIGN_OR_RETURN(const Interrupts interrupts, Interrupts::Block());
   StatusFeed feed;
   feed.Connect(target.address, target.security, kCallTimeout);
   const std::unique_ptr<CoordinatorClient> patient =
       CoordinatorClient::Connect(target.address, kCommandDeadline, target.security);
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, GetConfig(*patient));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<LivePage> page,
+      LivePage::Start(web, config.run.name.empty() ? target.address : config.run.name, config));
   const std::unique_ptr<Display> display = Display::Create(plain);
   pollfd interrupted = {interrupts.fd(), POLLIN, 0};
   do {
     feed.Refresh();
-    const bool is_silent = feed.silence() > kSilenceNoted;
+    const std::string note =
+        feed.silence() > kSilenceNoted ? "the coordinator does not answer" : "";
+    if (page != nullptr) page->Update(feed.status(), note);
     display->Update({.config = &config,
                      .status = &feed.status(),
                      .coordinator_address = target.address,
                      .elapsed_s = feed.status().seconds,
-                     .note = is_silent ? "the coordinator does not answer" : ""});
+                     .note = note});
   } while (!feed.has_all() &&
            poll(&interrupted, 1, absl::ToInt64Milliseconds(StatusFeed::kInterval)) <= 0 &&
            feed.silence() <= StatusFeed::kSilenceMax);
@@ -147,8 +153,8 @@ int RunStatusCommand(const Target& target, bool json) {
   return 0;
 }
 
-int RunTop(const Target& target, bool plain) {
-  const absl::StatusOr<RunPhase> phase = Watch(target, plain);
+int RunTop(const Target& target, const WebOptions& web, bool plain) {
+  const absl::StatusOr<RunPhase> phase = Watch(target, web, plain);
   if (!phase.ok()) return ExitStatus("longwave top: failed", phase.status());
   PrintLine(stdout, "longwave top: the run is ", std::string(Name(*phase)));
   return *phase == RunPhase::kFailed ? 1 : 0;

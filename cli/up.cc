@@ -19,6 +19,7 @@
 #include "cli/display.h"
 #include "cli/generate.h"
 #include "cli/interrupts.h"
+#include "cli/live_page.h"
 #include "cli/programs/programs.h"
 #include "cli/report/report.h"
 #include "cli/run_folder.h"
@@ -32,7 +33,6 @@
 #include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
-#include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/security/security_mode.h"
 
@@ -52,12 +52,6 @@ constexpr absl::Duration kWritingTimeout = absl::Seconds(30);
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
 // For a person to read a line of the live view.
 constexpr absl::Duration kNoticeTime = absl::Seconds(5);
-
-// Prints a line that in a terminal is broken between words.
-void PrintWrapped(std::FILE* file, const std::string& line, Hue hue) {
-  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, 0))
-    PrintPainted(file, part, hue);
-}
 
 // Prints the command's last lines.
 void PrintClosing(const Summary& summary, const std::string& run_folder) {
@@ -82,10 +76,11 @@ Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::s
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
-      ClusterOptions cluster, Interrupts* interrupts)
+      ClusterOptions cluster, Interrupts* interrupts, LivePage* page)
       : config_(config),
         folder_(folder),
         interrupts_(interrupts),
+        page_(page),
         keeps_state_(cluster.keep_state),
         credentials_(cluster.credentials),
         display_(Display::Create(options.plain)),
@@ -282,6 +277,7 @@ class Run {
     ViewInput input = Input();
     input.note = std::move(note);
     display_->Update(input);
+    if (page_ != nullptr) page_->Update(feed_.status(), input.note + input.notice);
   }
 
   ViewInput Input() const {
@@ -300,6 +296,7 @@ class Run {
   const RunConfig& config_;
   const RunFolder& folder_;
   Interrupts* const interrupts_;
+  LivePage* const page_;       // null: none
   std::optional<int> signal_;  // the one that ended the run
   const bool keeps_state_;
   const ClusterCredentials credentials_;
@@ -350,6 +347,9 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
   }
   // Until here a signal ends the program: a configuration or data may take any time to be read.
   LONGWAVE_ASSIGN_OR_RETURN(Interrupts interrupts, Interrupts::Block());
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<LivePage> page,
+      LivePage::Start(options.web, resumed ? resumed->name() : config.run.name, config));
   if (!resumed.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
   }
@@ -362,7 +362,7 @@ absl::StatusOr<RunEnd> Execute(UpOptions options) {
       IsSecured(config.security.mode, {cluster.listen, config.cluster.shard_host});
   cluster.credentials = ClusterCredentials(is_secured ? folder.security_folder() : "");
   LONGWAVE_RETURN_IF_ERROR(cluster.credentials.Make(config));
-  Run run(options, config, folder, std::move(cluster), &interrupts);
+  Run run(options, config, folder, std::move(cluster), &interrupts, page.get());
   RunEnd ended = {.summary = run.Execute(), .run_folder = folder.path(), .signal = run.signal()};
   LONGWAVE_RETURN_IF_ERROR(WriteFile(folder.summary_file(), FormatSummaryJson(ended.summary)));
   return ended;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/live/live_server.h"
 #include "cli/run_folder.h"
 #include "common/config/run_config.h"
 #include "worker/data/corpus.h"
@@ -25,6 +26,7 @@ struct UpOptions {
   std::string runs_dir = "runs";
   std::string resume;  // the run to resume, as for FindRunFolder; empty: a new one
   bool plain = false;
+  WebOptions web;
   bool no_state = false;  // processes keep no state; a killed process ends the run
 };
 

@@ -24,7 +24,8 @@ packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
   libabsl-dev libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libzmq3-dev cppzmq-dev libssl-dev openssl prometheus-cpp-dev
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  libboost-context-dev  # it brings the headers of all of Boost, too: Beast serves the live page
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libzstd-dev zlib1g-dev libspdlog-dev
   python3 python3-venv python3-jsonschema python3-yaml patchelf shellcheck

@@ -1,8 +1,9 @@
 # cmake -DOUT=page.cc -DPAGE=folder -P embed_page.cmake
 # Writes the page's files as string literals, in pieces, since a compiler need not take longer ones than 64 KiB.
 set(source "// Written by cli/report/embed_page.cmake from cli/report/page.\n#include \"cli/report/page.h\"\n\nnamespace longwave {\n")
-foreach(kind IN ITEMS html css js)
-  file(READ "${PAGE}/page.${kind}" text)
+foreach(file IN ITEMS page.html page.css page.js live.html)
+  file(READ "${PAGE}/${file}" text)
+  string(REGEX REPLACE "page\\.|\\.html$" "" kind "${file}")
   string(SUBSTRING "${kind}" 0 1 first)
   string(TOUPPER "${first}" first)
   string(SUBSTRING "${kind}" 1 -1 rest)

@@ -8,6 +8,8 @@ namespace longwave {
 extern const char* const kReportHtml;
 extern const char* const kReportCss;
 extern const char* const kReportJs;
+// The page that fetches style, program and data from a server.
+extern const char* const kReportLive;
 
 }  // namespace longwave
 

@@ -1,6 +1,5 @@
 #include "cli/report/run_records.h"
 
-#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,47 +7,46 @@
 
 #include "cli/report/numbers.h"
 #include "cli/report/round_record.h"
-#include "cli/report/thin.h"
 
 namespace longwave {
-namespace {
 
-using Json = nlohmann::ordered_json;
+RoundSeries::RoundSeries()
+    : columns_({{"step", Thinning::kLast, {}},
+                {"tokens", Thinning::kLast, {}},
+                {"seconds", Thinning::kLast, {}},
+                {"bytes_pushed", Thinning::kLast, {}},
+                {"bytes_pulled", Thinning::kLast, {}},
+                {"members", Thinning::kLast, {}},
+                {"train_loss", Thinning::kMean, {}},
+                {"validation_loss", Thinning::kMean, {}},
+                {"compute_share", Thinning::kMean, {}},
+                {"round", Thinning::kLast, {}},
+                {"round_seconds", Thinning::kMean, {}}}) {}
 
-struct Column {
-  const char* name;
-  Thinning thinning;
-  std::vector<double> values;
-};
+void RoundSeries::Add(const nlohmann::ordered_json& record) {
+  for (Column& column : columns_) column.values.push_back(NumberAt(record, column.name));
+  const double seconds = NumberAt(record, "seconds");
+  columns_.back().values.back() = seconds - std::exchange(seconds_, seconds);
+}
 
-}  // namespace
+nlohmann::ordered_json RoundSeries::From(size_t first) const {
+  nlohmann::ordered_json rounds;
+  for (const Column& column : columns_) {
+    const std::vector<double> values(column.values.begin() + static_cast<ptrdiff_t>(first),
+                                     column.values.end());
+    rounds[column.name] = NumbersJson(Thin(values, kRoundPoints, column.thinning));
+  }
+  return rounds;
+}
 
-Json RoundsOf(const std::string& metrics_file) {
-  std::array<Column, 10> columns = {{{"step", Thinning::kLast, {}},
-                                     {"tokens", Thinning::kLast, {}},
-                                     {"seconds", Thinning::kLast, {}},
-                                     {"bytes_pushed", Thinning::kLast, {}},
-                                     {"bytes_pulled", Thinning::kLast, {}},
-                                     {"members", Thinning::kLast, {}},
-                                     {"train_loss", Thinning::kMean, {}},
-                                     {"validation_loss", Thinning::kMean, {}},
-                                     {"compute_share", Thinning::kMean, {}},
-                                     {"round", Thinning::kLast, {}}}};
-  std::vector<double> lengths;
-  double before = 0;
+nlohmann::ordered_json RoundsOf(const std::string& metrics_file) {
+  RoundSeries rounds;
   std::ifstream file(metrics_file, std::ios::binary);
   for (std::string line; std::getline(file, line);) {
-    const Json record = RecordOf(line);
-    if (!record.is_object()) continue;
-    for (Column& column : columns) column.values.push_back(NumberAt(record, column.name));
-    const double seconds = NumberAt(record, "seconds");
-    lengths.push_back(seconds - std::exchange(before, seconds));
+    const nlohmann::ordered_json record = RecordOf(line);
+    if (record.is_object()) rounds.Add(record);
   }
-  Json rounds;
-  for (const Column& column : columns)
-    rounds[column.name] = NumbersJson(Thin(column.values, kRoundPoints, column.thinning));
-  rounds["round_seconds"] = NumbersJson(Thin(lengths, kRoundPoints, Thinning::kMean));
-  return rounds;
+  return rounds.From(0);
 }
 
 }  // namespace longwave

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The report's page in a real browser: Debian's chromium, without a window, driven by selenium. `tools/setup.sh --browser`
+# The report's page, as a file and live, in a real browser: Debian's chromium, without a window, driven by selenium. `tools/setup.sh --browser`
 # brings it.
 #
-#   tests/browser/run.sh [LONGWAVE]    the program [build/bin/longwave]
+#   tests/browser/run.sh [LONGWAVE]    the program [build/bin/longwave], beside longwave-server and longwave-worker
 #
 # Screenshots of three widths are left in build/browser. Ends with `N passed, N failed, N skipped`.
 set -euo pipefail

@@ -1,33 +1,17 @@
 """The report's page as a reader and his browser see it."""
 
 import os
-import pathlib
-import re
 import subprocess
-import tempfile
 import unittest
 
 from axe_core_python.selenium import Axe
+from browser import SCREENSHOTS, BrowserTest
 from made_run import make_run
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-SCREENSHOTS = pathlib.Path(os.environ["SCREENSHOTS"])
 
-
-class Report(unittest.TestCase):
-    def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.folder = pathlib.Path(place.name)
-        options = webdriver.ChromeOptions()
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.browser = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
-        self.addCleanup(self.browser.quit)
-
+class Report(BrowserTest):
     def open(self, *names, width=1000):
         page = self.folder / "page.html"
         done = subprocess.run([os.environ["LONGWAVE"], "report", *names, "--runs-dir", self.folder, "--out", page],
@@ -36,19 +20,6 @@ class Report(unittest.TestCase):
         self.browser.set_window_size(width, 900)
         self.browser.get(page.as_uri())
         return page
-
-    def cells(self, table):
-        """The rows of the table that is labelled so."""
-        found = self.browser.find_element(By.CSS_SELECTOR, f"[aria-label='{table}'] table")
-        return {row.find_element(By.TAG_NAME, "th").text: [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
-                for row in found.find_elements(By.CSS_SELECTOR, "tbody tr")}
-
-    def assert_quiet(self):
-        """No message on the console, and no request but for the page."""
-        self.assertEqual(self.browser.get_log("browser"), [])
-        requests = re.findall(r'"url\\?":\\?"([^"\\]+)', str([entry["message"] for entry in self.browser.get_log("performance")
-                                                          if "Network.requestWillBeSent" in entry["message"]]))
-        self.assertEqual([url for url in requests if not url.startswith(("file:", "data:"))], [])
 
     def test_figures_are_those_of_the_records(self):
         last = make_run(self.folder)[-1]

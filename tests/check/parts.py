@@ -84,8 +84,8 @@ BY_CHANGE = (
     Part("lifecycle", 12, (ADDRESS + "tests/run.sh build/asan -R '^integration\\.(Signals|Terminal|ByHand|Commands|Park)\\.'",),
          ("cli/",)),
     Part("report in a browser", 4, (
-        "tools/setup.sh --browser", "cmake --preset dev", "cmake --build --preset dev --target longwave", "tests/browser/run.sh"),
-         ("cli/report/", "tests/browser/")),
+        "tools/setup.sh --browser", "cmake --preset dev", "cmake --build --preset dev --target longwave longwave-server longwave-worker",
+        "tests/browser/run.sh"), ("cli/report/", "cli/live", "tests/browser/")),
     Part("chart", 10, (
         "tools/helm.sh", "tools/dashboards.sh generate --check", "tests/helm/check_chart.sh", "tests/helm/object_store.sh"),
          ("helm/", "configs/", "tests/helm/", "tests/dashboards/", "tools/dashboards/")),

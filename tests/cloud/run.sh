@@ -2,7 +2,7 @@
 # Tests the files of configs/cloud without a cloud: with their own tools, and with stand-ins for the programs that they
 # call; the Slurm script also under a real Slurm of one node.
 #
-#   tests/cloud/run.sh unit|cloud-init|slurm [build/bin]
+#   tests/cloud/run.sh unit|cloud-init|skypilot|slurm [build/bin]
 #
 # cloud-init and Slurm are fetched from the system's package sources and unpacked into a cache, not installed. If they
 # are unavailable, their checks are left out with a reason.
@@ -37,6 +37,12 @@ has_flags() {
     "$programs/longwave" join --help | grep -q -- "$flag\b" || { echo "longwave join has no $flag"; return 1; }
   done
 }
+has_server_flags() {
+  local flag
+  for flag in $(grep -h -o -- ' --[a-z-]*' "$@" | grep -vE -- '--(authority|folder|now)$' | sort -u); do
+    "$programs/longwave-server" --help | grep -q -- "$flag\b" || { echo "longwave-server has no $flag"; return 1; }
+  done
+}
 
 if [ "$part" = unit ]; then
   command -v systemd-analyze >/dev/null || skip 'systemd-analyze is not installed'
@@ -51,12 +57,6 @@ if [ "$part" = unit ]; then
     check "systemd has nothing to say of $unit" is_clean "$instance"
     check "$unit is exposed at most 2.5 of 10" is_hard "$instance"
   done
-  has_server_flags() {
-    local flag
-    for flag in $(grep -h -o -- ' --[a-z-]*' "$@" | grep -vE -- '--(authority|folder|now)$' | sort -u); do
-      "$programs/longwave-server" --help | grep -q -- "$flag\b" || { echo "longwave-server has no $flag"; return 1; }
-    done
-  }
   check 'longwave-server has the flags that they give' has_server_flags "$files/longwave-coordinator.service" "$files/longwave-shard@.service"
   check 'a misspelt setting would be noticed' bash -c "sed s/NoNewPrivileges/NoNewPrivilege/ '$work/units/longwave-worker.service' >'$work/units/wrong.service'; systemd-analyze verify --man=no '$work/units/wrong.service' 2>&1 | grep -q NoNewPrivilege"
   check 'longwave join has the flags that it gives' has_flags "$files/longwave-worker.service"
@@ -121,6 +121,54 @@ elif [ "$part" = cloud-init ]; then
   else
     echo 'not tried: the installation, which needs root and a mount namespace'
   fi
+elif [ "$part" = skypilot ]; then
+  python=$(for python in ${SKYPILOT_PYTHON:+"$SKYPILOT_PYTHON"} /usr/bin/python3 python3; do
+    "$python" -c 'import sky' 2>/dev/null && echo "$python" && break; done || true)
+  [ -n "$python" ] || skip "no Python here has PyPI's skypilot (460 MB); SKYPILOT_PYTHON names one"
+  mkdir -p "$work/home"
+  takes() {
+    HOME=$work/home SKYPILOT_DISABLE_USAGE_COLLECTION=1 "$python" - "$1" <<'PYTHON'
+import sys, sky, yaml
+from sky.utils import common_utils, schemas
+settings = yaml.safe_load(open(sys.argv[1]))
+common_utils.validate_schema(settings, schemas.get_task_schema(), "wrong: ")
+task = sky.Task.from_yaml_config(settings, env_overrides=[(name, "x") for name in settings["envs"]],
+                                 secrets_overrides=[(name, "x") for name in settings.get("secrets", {})])
+print(*task.resources)
+PYTHON
+  }
+  refuses_it() { ! takes "$work/wrong.yaml" >"$work/said" 2>&1 && grep -q "$1" "$work/said"; }
+  clouds() { takes "$files/skypilot.yaml" | grep -o 'AWS(\[Spot\]\|GCP(\[Spot\]' | sort -u | grep -c .; }
+  check 'SkyPilot takes the coordinator' takes "$files/skypilot-coordinator.yaml"
+  check 'SkyPilot takes the worker' takes "$files/skypilot.yaml"
+  check 'its GPUs are spot ones of two clouds' test "$(clouds)" = 2
+  sed 's/use_spot:/use_spots:/' "$files/skypilot.yaml" >"$work/wrong.yaml"
+  check 'a misspelt setting would be noticed' refuses_it use_spots
+  sed 's/use_spot: true/use_spot: often/' "$files/skypilot.yaml" >"$work/wrong.yaml"
+  check 'a value of another type would be noticed' refuses_it often
+  # Their commands, with stand-ins for the programs.
+  command_of() { "$python" -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))[sys.argv[2]])' "$files/$1.yaml" "$2" >"$work/$1.$2"; }
+  for name in skypilot skypilot-coordinator; do command_of "$name" run; command_of "$name" setup; done
+  home=$work/machine/longwave
+  mkdir -p "$home/dist" "$work/longwave-worker-1"
+  stand_in "$work/longwave-worker-1/bin/longwave"
+  tar -C "$work" -czf "$home/dist/longwave-worker-1-x86_64.tar.gz" longwave-worker-1
+  worker() { HOME=$work/machine COORDINATOR=c:7070 TORCH='' OPTIONS="--device cpu" TOKEN=lw1.secret bash "$work/skypilot.$1"; }
+  joins() { worker setup && worker run && worker run && [ "$(grep -cx "longwave join c:7070 --name $(cat "$home/name") --state-dir state --token-file token --data text --device cpu" "$work/calls")" = 2 ]; }
+  check 'the worker joins, after a restart by the same name' joins
+  check 'others cannot read the token' test "$(stat -c %a "$home/token")" = 600
+  check 'a command line has no token' bash -c "! grep -q lw1.secret '$work/calls'"
+  # The coordinator makes its authority a moment after its start, and the first to end ends the job.
+  # shellcheck disable=SC2016
+  stand_in "$home/env/bin/longwave-server" 'case $* in *coordinator\ --config*) sleep 1; mkdir -p coordinator/security; touch coordinator/security/ca.crt; exec sleep 3 ;; esac' 'exec sleep 60'
+  stand_in "$home/env/bin/longwave" 'mkdir -p shard-0/security; touch shard-0/security/tls.crt'
+  coordinator() { HOME=$work/machine ADDRESS=$1 timeout 20 bash "$work/skypilot-coordinator.run"; }
+  check 'without an address nothing starts' bash -c "rm '$work/calls'; $(declare -f coordinator); work='$work'; coordinator '' && [ ! -e '$work/calls' ]"
+  starts() { coordinator 192.0.2.7 && grep -q '^longwave-server --role=coordinator .* --set cluster.coordinator=192.0.2.7:7070 ' "$work/calls" &&
+    grep -q '^longwave certificate make .* --role shard/0' "$work/calls" && grep -q '^longwave-server --role=shard .* --advertise 192.0.2.7:7072 ' "$work/calls"; }
+  check 'coordinator, certificate and shard start' starts
+  check 'longwave join has the flags that it gives' has_flags "$files/skypilot.yaml"
+  check 'longwave-server has the flags that it gives' has_server_flags "$work/skypilot-coordinator.run"
 else
   script=$files/longwave-worker.sbatch
   check 'bash can read it' bash -n "$script"

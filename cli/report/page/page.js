@@ -1,8 +1,10 @@
 "use strict";
 // Draws the data of one or several runs. All text comes in by textContent: a log may quote anything.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const runs = data.runs;
+  // A file has its data in it; a live page gets them from its server.
+  const embedded = document.getElementById("data");
+  let data = embedded ? JSON.parse(embedded.textContent) : {runs: []};
+  let runs = [], isOne = true;
   const main = document.getElementById("main");
 
   // Elements: make("td", {class: "number"}, "text", child).
@@ -37,8 +39,9 @@
   const times = (whole, part) => known(whole) && known(part) && part > 0 ? (whole / part).toFixed(whole / part < 10 ? 1 : 0) + " x" : "-";
   const clock = (milliseconds) => new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
 
+  let page = document.createDocumentFragment();  // the sections, until they are shown
   const section = (title, ...children) => {
-    main.append(make("section", {}, make("h2", {}, title), ...children));
+    page.append(make("section", {}, make("h2", {}, title), ...children));
   };
   // A table that scrolls by itself on a narrow screen.
   const table = (label, head, rows, numbers) => {
@@ -152,13 +155,15 @@
     figure.append(svg, readout, legend);
     return figure;
   };
+  const chosen = {};  // by the reader: it outlasts a page that is drawn anew
   // A chart that a choice among its axes draws anew.
   const choose = (label, choices, build) => {
-    const place = make("div", {}, build(choices[0]));
+    const now = chosen[label] || 0;
+    const place = make("div", {}, build(choices[now]));
     const name = label.toLowerCase().replace(/[^a-z]+/g, "-");
     return make("div", {}, make("fieldset", {}, make("legend", {}, label), ...choices.map((choice, index) => {
-      const input = make("input", {type: "radio", name, checked: index === 0 ? "" : undefined});
-      input.addEventListener("change", () => place.replaceChildren(build(choice)));
+      const input = make("input", {type: "radio", name, checked: index === now ? "" : undefined});
+      input.addEventListener("change", () => { chosen[label] = index; place.replaceChildren(build(choice)); });
       return make("label", {}, input, " " + choice.name);
     })), place);
   };
@@ -173,15 +178,16 @@
     ? perParameter * parameters(run) * workers(run) * (everyStep ? step : run.rounds.round[index] + 1) : null);
   const BASELINES = [["DDP, fp32", 4, true], ["DiLoCo, fp32", 4, false], ["DiLoCo, 4 bit", 0.5, false]];
 
-  const isOne = runs.length === 1;
   const of = (run, text) => isOne ? text : run.name + ", " + text;
-  document.title = runs.map((run) => run.name).join(", ") + " - Longwave report";
-  document.getElementById("title").textContent = "Longwave report: " + runs.map((run) => run.name).join(", ");
-  document.getElementById("made").textContent = "Made " + clock(data.made);
+  const what = embedded ? "Longwave report" : "Longwave, live";
 
   const render = () => {
+    runs = data.runs;
+    isOne = runs.length === 1;
+    document.title = runs.map((run) => run.name).join(", ") + " - " + what;
+    document.getElementById("title").textContent = what + ": " + runs.map((run) => run.name).join(", ");
+    document.getElementById("made").textContent = (embedded ? "Made " : "As of ") + clock(data.made);
     WIDTH = Math.max(300, Math.min(1100, main.clientWidth));
-    main.replaceChildren();
     const facts = [
       ["outcome", (run) => run.summary.outcome ? run.summary.outcome + (run.summary.failure ? ": " + run.summary.failure : "") : "under way, or its `up` was killed"],
       ["preset", (run) => run.configuration["run.preset"] || "none"],
@@ -267,8 +273,11 @@
         make("span", {class: event.level === "info" ? undefined : event.level},
           (event.level === "info" ? "" : event.level + ": ") + event.text)))));
     };
-    select.addEventListener("change", listEvents);
-    level.addEventListener("change", listEvents);
+    [select, level].forEach((each, index) => {
+      each.value = chosen[index] || "";
+      if (each.selectedIndex < 0) each.value = "";
+      each.addEventListener("change", () => { chosen[index] = each.value; listEvents(); });
+    });
     listEvents();
     section("Events", make("p", {class: "filter"}, make("label", {}, "Process ", select), " ", make("label", {}, "Level ", level)), list);
 
@@ -278,14 +287,86 @@
     const differing = keys.filter((key) => new Set(runs.map((run) => run.configuration[key])).size > 1);
     section("Configuration",
       ...(!isOne ? [make("p", {}, differing.length ? "What differs:" : "The runs have the same configuration."), ...(differing.length ? [settings("Keys that differ", differing)] : [])] : []),
-      make("details", {}, make("summary", {}, "All " + keys.length + " keys"), settings("All keys", keys)));
+      make("details", {open: chosen.all ? "" : undefined}, make("summary", {}, "All " + keys.length + " keys"), settings("All keys", keys)));
+    show();
   };
-  render();
+  // Shows the sections, with the reader's place on them: the focus, how far tables are scrolled, what is open.
+  const show = () => {
+    const places = () => [...main.querySelectorAll("input, select, summary, [tabindex]")];
+    const focus = places().indexOf(document.activeElement);
+    const scrolled = [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+    main.replaceChildren(page);
+    main.querySelectorAll(".scroll").forEach((each, index) => { each.scrollLeft = scrolled[index] || 0; });
+    main.querySelectorAll("details").forEach((each) => each.addEventListener("toggle", () => { chosen.all = each.open; }));
+    if (focus >= 0 && places()[focus]) places()[focus].focus({preventScroll: true});
+  };
+
+  // A live page: the whole first, then what is new. It keeps what it has while its server is away.
+  const follow = () => {
+    const POINTS_MAX = 1200, SILENCE_MS = 10000, RETRY_MS = 2000;
+    const live = document.getElementById("live");
+    let source = null, heard = Date.now(), stale = false;
+    const say = (text, kind) => {
+      if (live.textContent === text) return;  // a screen reader says what is new
+      live.textContent = text;
+      live.className = kind;
+    };
+    // Not under a reader's pointer or cursor, nor what he is choosing from.
+    const draw = () => {
+      stale = document.hidden || main.querySelector("figure svg:hover, figure svg:focus, select:focus, :active") !== null;
+      if (!stale) render();
+    };
+    const take = (event, update) => {
+      heard = Date.now();
+      update(JSON.parse(event.data));
+      draw();
+      const outcome = data.runs[0].summary.outcome;
+      if (["finished", "failed", "stopped"].includes(outcome)) say("The run is over: " + outcome + ".", "");
+      else say("Live.", "good");
+    };
+    const extend = (known, news) => { for (const name of Object.keys(news)) if (Array.isArray(news[name])) known[name] = (known[name] || []).concat(news[name]); };
+    const add = (news) => {
+      if (!data.runs.length || news.update <= data.update) return;
+      const run = data.runs[0];
+      if (news.update > data.update + 1 || run.rounds.round.length > POINTS_MAX) { connect(); return; }
+      data.made = news.made;
+      data.update = news.update;
+      run.summary = news.run.summary;
+      extend(run.rounds, news.run.rounds);
+      run.events = run.events.concat(news.run.events);
+      for (const worker of news.run.workers) {
+        const known = run.workers.find((each) => each.name === worker.name);
+        if (!known) { run.workers.push(worker); continue; }
+        extend(known, worker);
+        known.seconds = worker.seconds;
+      }
+    };
+    const lose = () => {
+      if (!runs.length || ["finished", "failed", "stopped"].includes(data.runs[0].summary.outcome)) return;
+      say("The server does not answer. The page shows what it had as of " + clock(data.made) + " and tries again.", "error");
+    };
+    const connect = () => {
+      if (source) source.close();
+      heard = Date.now();
+      source = new EventSource("events");
+      source.addEventListener("whole", (event) => take(event, (whole) => { data = whole; }));
+      source.addEventListener("news", (event) => take(event, add));
+      source.onerror = lose;
+    };
+    connect();
+    setInterval(() => {
+      if (stale) draw();
+      if (Date.now() - heard < SILENCE_MS && source.readyState !== EventSource.CLOSED) return;
+      lose();
+      connect();
+    }, RETRY_MS);
+  };
+  if (embedded) render(); else follow();
   let width = main.clientWidth, later = 0;
   addEventListener("resize", () => {
     clearTimeout(later);
     later = setTimeout(() => {
-      if (main.clientWidth === width) return;
+      if (main.clientWidth === width || !runs.length) return;
       width = main.clientWidth;
       render();
     }, 200);
