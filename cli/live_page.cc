@@ -44,12 +44,17 @@ void LivePage::Update(const RunStatus& status, const std::string& note) {
 }
 
 void AddWebOptions(CLI::App* command, WebOptions* options) {
-  command
-      ->add_option("--web", options->address,
-                   "Serve the run's page to browsers at HOST:PORT [127.0.0.1:7080]")
-      ->expected(0, 1)
-      ->default_str("127.0.0.1:7080")
-      ->check(NotEmpty());
+  CLI::Option* const web =
+      command
+          ->add_option("--web", options->address,
+                       "Serve the run's page to browsers at HOST:PORT [127.0.0.1:7080]")
+          ->expected(0, 1)
+          ->default_str("127.0.0.1:7080");
+  // CLI11 checks no empty text of an option that may stand alone.
+  command->callback([web, options] {
+    if (web->count() > 0 && options->address.empty())
+      throw CLI::ValidationError("--web", "got an empty text, wanted HOST:PORT");
+  });
   command
       ->add_option("--web-tls", options->tls,
                    "Folder of tls.crt and tls.key, with which --web serves beyond loopback")

@@ -14,7 +14,7 @@ namespace longwave {
 namespace {
 
 // Presets without a row in the table of benchmarks.md that compares them.
-constexpr const char* kUnmeasured[] = {"flexdemo", "muloco", "muloco_int4"};
+constexpr const char* kUnmeasured[] = {"flexdemo", "longwave_lora"};
 
 double HeldShare(const Plan& plan) { return plan.held_s() / plan.round_s; }
 

@@ -149,7 +149,9 @@ void DurableShard::NoteClosed(const MergedFrame& merged, std::optional<uint64_t>
   const uint32_t open_round = merged.round + 1;
   SegmentProgress& progress = ProgressOf(merged.segment);
   progress.open_round = open_round;
-  progress.may_be_short = false;
+  // Members that push this round show that the log before it is whole, unless a restore brought the
+  // segment here and did not get into the log.
+  progress.may_be_short &= !append_failure_.ok();
   if (!sequence.has_value()) return;  // the commit fails
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged, options_.state_rounds);

@@ -98,8 +98,9 @@ class Pages(IntegrationTest):
         return targets
 
     def test_every_row_of_the_table_is_on_the_page_of_a_live_process(self):
-        # Secured, for the series of certificates.
-        targets = self.start_and_train(security__mode="on", metrics__peak_tflops=2, cluster__heartbeat_timeout_s=17)
+        # Secured, for the series of certificates, with an interval that is fitted, for those of it.
+        targets = self.start_and_train(security__mode="on", metrics__peak_tflops=2, cluster__heartbeat_timeout_s=17,
+                                       sync__inner_steps="auto")
         rows = table()
         seen = set()
         for process, address in targets.items():

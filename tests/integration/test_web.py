@@ -120,6 +120,8 @@ class Web(IntegrationTest):
     def test_an_address_that_cannot_be_had_starts_nothing(self):
         done = longwave("up", self.write_config(), "--runs-dir", self.root / "runs", "--web", "nonsense", wanted=1)
         self.assertIn("--web: cannot listen on nonsense", done.stderr)
+        done = longwave("up", self.write_config(), "--runs-dir", self.root / "runs", "--web", "", wanted=1)
+        self.assertIn("--web: got an empty text, wanted HOST:PORT", done.stderr)
         done = longwave("up", self.write_config(), "--web-tls", self.root, wanted=1)
         self.assertIn("--web", done.stderr)
         self.assertFalse((self.root / "runs").exists())

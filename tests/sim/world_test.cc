@@ -87,7 +87,8 @@ TEST(SimWorld, SeedsThatFailedWithNodesHold) {
 }
 
 TEST(SimWorld, SeedsThatFailedWithAFittedIntervalHold) {
-  for (const uint64_t seed : {7648, 9069}) ExpectHolds({.seed = seed, .fits_interval = true});
+  for (const uint64_t seed : {7648, 9069, 23015})
+    ExpectHolds({.seed = seed, .fits_interval = true});
 }
 
 // The rules hold for any number of workers, also where no other replica can repair one.
