@@ -14,9 +14,11 @@
 #include "absl/time/time.h"
 #include "cli/initial_weights.h"
 #include "cli/programs/programs.h"
+#include "cli/report/report.h"
 #include "cli/screen.h"
 #include "cli/text.h"
 #include "common/base/errors.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -118,6 +120,8 @@ void PrintSample(const std::string& run_folder) {
   if (!command.ok()) return;
   const auto ended = RunToEnd(*command, kPatience);
   if (!ended.ok() || !ended->well) return;
+  if (absl::Status kept = WriteFile(run_folder + kSampleFile, ended->output); !kept.ok())
+    PrintLine(stderr, "the report has no sample: ", kept.message());
   PrintLine(stdout, "");
   PrintLine(stdout, "a sample of the model (longwave generate ", run_folder, ")");
   const std::vector<std::string> lines = absl::StrSplit(ended->output, '\n', absl::SkipEmpty());

@@ -33,6 +33,12 @@ Json SummaryOf(const std::string& folder) {
   return summary.is_object() ? summary : Json::object();
 }
 
+// Null: there is none.
+Json SampleOf(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadTextFile(folder + kSampleFile);
+  return text.ok() ? Json(*text) : Json();
+}
+
 absl::StatusOr<Json> RunOf(const std::string& folder) {
   const std::string config_file = folder + "/config.yaml";
   std::error_code error;
@@ -48,7 +54,8 @@ absl::StatusOr<Json> RunOf(const std::string& folder) {
               {"configuration", std::move(settings)},
               {"rounds", RoundsOf(folder + "/metrics.jsonl")},
               {"workers", WorkersOf(logs)},
-              {"events", EventsOf(logs)}};
+              {"events", EventsOf(logs)},
+              {"sample", SampleOf(folder)}};
 }
 
 // JSON within an element of HTML, which only "</script" or "<!--" would end or change.

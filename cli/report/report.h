@@ -11,6 +11,8 @@ namespace longwave {
 
 // The folder's file that has its report.
 inline constexpr char kReportFile[] = "/report.html";
+// Text that the run's model has made, by `up`; not of every run.
+inline constexpr char kSampleFile[] = "/sample.txt";
 
 // `longwave report`: writes one HTML file, which needs no other, of runs of `up` that are alive or
 // over, beside each other. folders: the runs'. Errors: NotFound (no run's folder),

@@ -18,6 +18,7 @@ def make_run(folder, rounds=40, workers=4, name="made", preset="longwave", **set
         "members": workers, "compute_share": 0.9 + 0.05 * math.sin(r),
     } for r in range(rounds)]
     (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    (run / "sample.txt").write_text("To be <i>or\nnot", encoding="utf-8")
     (run / "summary.json").write_text(json.dumps({
         "outcome": "finished", "failure": "", "params": 1_000_000, "workers": workers, "shards": 2, "replicas_equal": True,
         "state_hash": "00000000000000aa", "train_loss": records[-1]["train_loss"], "val_loss": records[-1]["validation_loss"],

@@ -39,6 +39,7 @@ class Report(BrowserTest):
         self.assertEqual(list(workers), [f"worker-{i}" for i in range(4)])
         self.assertEqual(workers["worker-0"][:2], ["40", "86.7 %"])
         self.assertEqual(len(self.browser.find_elements(By.CSS_SELECTOR, "figure svg[role=img] path")), 2 + 4 + 2 + 2 * 4)
+        self.assertEqual(self.browser.find_element(By.CSS_SELECTOR, "pre").text, "To be <i>or\nnot")
         self.assertIn("worker-0: no seed <b>bold</b>", self.browser.find_element(By.CSS_SELECTOR, "p.warning").text)
         self.assert_quiet()
 

@@ -171,6 +171,8 @@
   // What a run's figures come to.
   const number = (run, key) => Number(run.configuration[key]);
   const last = (run, column) => (run.rounds[column] || []).findLast(known);
+  const interval = (run) => run.configuration["sync.inner_steps"] !== "auto" ? run.configuration["sync.inner_steps"]
+    : "auto: " + run.configuration["sync.inner_steps_min"] + " to " + run.configuration["sync.inner_steps_max"];
   const parameters = (run) => run.summary.params;
   const workers = (run) => run.summary.workers || number(run, "run.workers");
   // Bytes of a method that sends so many for each parameter, each way, by all workers.
@@ -193,7 +195,7 @@
       ["preset", (run) => run.configuration["run.preset"] || "none"],
       ["parameters", (run) => count(parameters(run))],
       ["workers, shards", (run) => workers(run) + ", " + (run.summary.shards || run.configuration["run.shards"])],
-      ["steps", (run) => count(last(run, "step")) + " of " + count(number(run, "run.steps")) + ", a sync every " + run.configuration["sync.inner_steps"]],
+      ["steps", (run) => count(last(run, "step")) + " of " + count(number(run, "run.steps")) + ", a sync every " + interval(run)],
       ["tokens", (run) => count(last(run, "tokens"))],
       ["training loss", (run) => loss(run.summary.train_loss ?? last(run, "train_loss"))],
       ["validation loss", (run) => loss(run.summary.val_loss ?? last(run, "validation_loss"))],
@@ -280,6 +282,10 @@
     });
     listEvents();
     section("Events", make("p", {class: "filter"}, make("label", {}, "Process ", select), " ", make("label", {}, "Level ", level)), list);
+
+    const samples = runs.filter((run) => run.sample);
+    if (samples.length) section("Sample of the model", ...samples.flatMap((run) => [
+      ...(isOne ? [] : [make("h3", {}, run.name)]), make("pre", {}, run.sample)]));
 
     const keys = [...new Set(runs.flatMap((run) => Object.keys(run.configuration)))];
     const settings = (label, wanted) => table(label, ["key", ...runs.map((run) => run.name)],

@@ -125,6 +125,9 @@ TEST_F(Report, IsOneFileThatQuotesWhateverALogSays) {
   const auto page = ReportPage({folder_.path()});
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_THAT(*page, HasSubstr("\\u003c/script>\\u003cb>bold"));
+  EXPECT_THAT(*page, HasSubstr("\"sample\":null"));
+  Write("sample.txt", "To be <i>or\nnot");
+  EXPECT_THAT(*ReportPage({folder_.path()}), HasSubstr("\"sample\":\"To be \\u003ci>or\\nnot\""));
   EXPECT_THAT(*page, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(*page, Not(HasSubstr("/* data */")));
   EXPECT_THAT(*page, Not(HasSubstr("src=")));
