@@ -39,7 +39,9 @@ class Live(BrowserTest):
     def rounds(self):
         """How many rounds worker-0 has done, as the page shows it; the page may be drawn anew meanwhile."""
         return self.browser.execute_script(
-            "const row = document.querySelector(\"[aria-label='Workers of test'] tbody td\"); return row ? Number(row.textContent) : 0")
+            "const row = document.querySelector(\"[aria-label='Workers of test'] tbody td\");"
+            "const [number, thousands] = (row ? row.textContent : '').split(' ');"
+            "return (Number(number) || 0) * (thousands ? 1000 : 1)")
 
     def test_figures_come_and_a_lost_server_is_said(self):
         (self.folder / "text.txt").write_text("It was a dark and stormy night. " * 3000, encoding="utf-8")

@@ -312,6 +312,7 @@
     const POINTS_MAX = 1200, SILENCE_MS = 10000, RETRY_MS = 2000;
     const live = document.getElementById("live");
     let source = null, heard = Date.now(), stale = false;
+    const isOver = (run) => ["finished", "failed", "stopped"].includes(run.summary.outcome);
     const say = (text, kind) => {
       if (live.textContent === text) return;  // a screen reader says what is new
       live.textContent = text;
@@ -326,15 +327,15 @@
       heard = Date.now();
       update(JSON.parse(event.data));
       draw();
-      const outcome = data.runs[0].summary.outcome;
-      if (["finished", "failed", "stopped"].includes(outcome)) say("The run is over: " + outcome + ".", "");
+      if (isOver(data.runs[0])) say("The run is over: " + data.runs[0].summary.outcome + ".", "");
       else say("Live.", "good");
     };
     const extend = (known, news) => { for (const name of Object.keys(news)) if (Array.isArray(news[name])) known[name] = (known[name] || []).concat(news[name]); };
     const add = (news) => {
       if (!data.runs.length || news.update <= data.update) return;
       const run = data.runs[0];
-      if (news.update > data.update + 1 || run.rounds.round.length > POINTS_MAX) { connect(); return; }
+      // The last news are taken as they are: the server is not there for long.
+      if (!isOver(news.run) && (news.update > data.update + 1 || run.rounds.round.length > POINTS_MAX)) { connect(); return; }
       data.made = news.made;
       data.update = news.update;
       run.summary = news.run.summary;
@@ -348,7 +349,7 @@
       }
     };
     const lose = () => {
-      if (!runs.length || ["finished", "failed", "stopped"].includes(data.runs[0].summary.outcome)) return;
+      if (!runs.length || isOver(data.runs[0])) return;
       say("The server does not answer. The page shows what it had as of " + clock(data.made) + " and tries again.", "error");
     };
     const connect = () => {
