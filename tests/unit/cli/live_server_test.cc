@@ -23,7 +23,6 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 class LiveServerTest : public testing::Test {
@@ -85,6 +84,7 @@ TEST_F(LiveServerTest, APageGetsTheWholeAndThenWhatIsNew) {
 
 TEST_F(LiveServerTest, TheWholeIsMadeOnceForManyPages) {
   std::vector<int> pages;
+  pages.reserve(21);
   for (int i = 0; i < 20; ++i) pages.push_back(OpenPage());
   EXPECT_EQ(wholes_, 1);
   server_->Publish("{}");
@@ -171,6 +171,7 @@ TEST_F(LiveServerTest, EndsAtOnceWhileOthersHoldConnections) {
 // The bar: 64 workers at an update a second cost less than 1 % of a core, 20 pages included.
 TEST_F(LiveServerTest, AnUpdateOf64WorkersCostsLessThanAHundredthOfACore) {
   std::vector<std::thread> readers;
+  readers.reserve(20);
   for (int i = 0; i < 20; ++i) {
     readers.emplace_back([fd = OpenPage()] {
       ReadUntil(fd, "last\n\n");
