@@ -277,7 +277,7 @@ class Run {
     ViewInput input = Input();
     input.note = std::move(note);
     display_->Update(input);
-    if (page_ != nullptr) page_->Update(feed_.status(), input.note + input.notice);
+    if (page_) page_->Update(feed_.status(), input.note.empty() ? input.notice : input.note);
   }
 
   ViewInput Input() const {

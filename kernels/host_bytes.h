@@ -32,10 +32,10 @@ class HostBytes {
   const size_t size_;
 };
 
-// Payloads of these sizes, one behind another in one piece of memory, as an encoder copies them in
-// one go (kPayloadAlignment): where one begins after another of `bytes` bytes at `begin`.
-inline size_t NextPayloadBegin(size_t begin, size_t bytes) {
-  return (begin + bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+// Where a payload begins behind `bytes` bytes of others, so that an encoder copies all in one go
+// (kPayloadAlignment).
+inline size_t AlignedForPayload(size_t bytes) {
+  return (bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
 }
 
 }  // namespace longwave

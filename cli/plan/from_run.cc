@@ -35,11 +35,10 @@ absl::StatusOr<RunFigures> FiguresOf(const std::string& run_folder) {
   LONGWAVE_ASSIGN_OR_RETURN(figures.config, LoadConfig(config_file));
   const auto rounds = RoundsOf(run_folder + "/metrics.jsonl");
   std::map<std::string, double> sums;
-  double worker_rounds = 0, workers = 0;
+  double worker_rounds = 0;
   for (const auto& worker : WorkersOf(ReadLogs(run_folder + "/logs"))) {
     if (worker["round"].empty() || !worker["round"].back().is_number()) continue;
     worker_rounds += worker["round"].back().get<double>();
-    ++workers;
     for (const auto& [part, seconds] : worker["seconds"].items())
       sums[part] += seconds.template get<double>();
   }

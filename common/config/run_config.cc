@@ -4,14 +4,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/ceil_divide.h"
 #include "common/base/enum_name.h"
 
 namespace longwave {
-namespace {
-
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-}  // namespace
 
 std::string_view Name(SignalKind signal) {
   return EnumName(signal, {"gradient", "pseudo-gradient"});

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/ceil_divide.h"
 #include "common/base/check.h"
 #include "common/base/errors.h"
 
 namespace longwave {
-namespace {
-
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-}  // namespace
 
 RoundPlan::RoundPlan(uint32_t inner_steps, uint64_t steps) : steps_(steps) {
   LONGWAVE_CHECK(inner_steps >= 1);

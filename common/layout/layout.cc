@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/ceil_divide.h"
 #include "common/base/check.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -42,8 +43,6 @@ Plane PlaneOf(const TensorSpec& tensor) {
   plane.cols = static_cast<uint64_t>(ElementCount(tensor)) / plane.rows;
   return plane;
 }
-
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 uint32_t LargestDivisor(uint64_t n, uint32_t at_most) {
   for (uint32_t d = static_cast<uint32_t>(std::min<uint64_t>(n, at_most)); d > 1; --d) {

@@ -10,6 +10,7 @@
 #include "common/wire/payload.h"
 #include "kernels/cuda/buffers.h"
 #include "kernels/cuda/jobs.h"
+#include "kernels/host_bytes.h"
 
 namespace longwave::cuda {
 
@@ -27,10 +28,6 @@ inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadF
     return transform == Transform::kDct ? TileKernel::k128x32 : TileKernel::kFlat;
   }
   return tile.rows == 1 && transform == Transform::kNone ? TileKernel::kFlat : TileKernel::kGeneral;
-}
-
-inline size_t AlignedForPayload(size_t bytes) {
-  return (bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
 }
 
 // Where tiles have many sizes, a transit has the places of their parts.

@@ -264,7 +264,7 @@ TEST_P(TileShapes, ManySegmentsOfACallAreThoseOfManyCalls) {
   for (uint32_t s = 0; s < count; ++s) {
     forms.push_back(PayloadLayoutOf(layout, s, setting.format));
     alone.push_back(Encode(ops(), layout, s, state, setting));
-    bytes = NextPayloadBegin(bytes, forms[s].bytes());
+    bytes = AlignedForPayload(bytes + forms[s].bytes());
   }
 
   const DenseArray theta(ops(), state.theta), anchor(ops(), state.anchor);
@@ -287,7 +287,7 @@ TEST_P(TileShapes, ManySegmentsOfACallAreThoseOfManyCalls) {
                  .payload_layout = &forms[s],
                  .payload = memory->bytes().subspan(begin, forms[s].bytes()),
                  .report = &reports[s]};
-    begin = NextPayloadBegin(begin, forms[s].bytes());
+    begin = AlignedForPayload(begin + forms[s].bytes());
     decode[s] = {.layout = &layout,
                  .segment = s,
                  .transform = setting.transform,

@@ -166,7 +166,7 @@ absl::Status SyncPipeline::Begin(std::span<const uint32_t> indices) {
   size_t bytes = 0;
   for (const uint32_t index : indices) {
     segments_[index].memory = nullptr;
-    bytes = NextPayloadBegin(bytes, segments_[index].up.bytes());
+    bytes = AlignedForPayload(bytes + segments_[index].up.bytes());
   }
   if (memory.use_count() == 1 && memory->bytes().size() >= bytes) {
     // use_count() is a relaxed read; the fence orders it after the socket thread's reads.
@@ -183,7 +183,7 @@ absl::Status SyncPipeline::Begin(std::span<const uint32_t> indices) {
     segment.payload = memory->bytes().subspan(begin, segment.up.bytes());
     segment.round = round_;
     segment.report = {.nonfinite_tile = 0};  // unfinished: cannot be sent
-    begin = NextPayloadBegin(begin, segment.up.bytes());
+    begin = AlignedForPayload(begin + segment.up.bytes());
     all.push_back({.layout = layout_,
                    .segment = index,
                    .signal = MakeSignal(),

@@ -86,14 +86,14 @@ absl::StatusOr<Payloads> Problem::MakePayloads(const Setting& setting, const Ker
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout of_segment,
                               PayloadLayout::Create(setting.format(), of_shape.TileSizes(s)));
     payloads.total_bytes += of_segment.bytes();
-    size = NextPayloadBegin(size, of_segment.bytes());
+    size = AlignedForPayload(size + of_segment.bytes());
     payloads.layouts.push_back(std::move(of_segment));
   }
   LONGWAVE_ASSIGN_OR_RETURN(payloads.memory, HostBytes::Create(&ops, size));
   size_t begin = 0;
   for (const PayloadLayout& of_segment : payloads.layouts) {
     payloads.bytes.push_back(payloads.memory->bytes().subspan(begin, of_segment.bytes()));
-    begin = NextPayloadBegin(begin, of_segment.bytes());
+    begin = AlignedForPayload(begin + of_segment.bytes());
   }
   return payloads;
 }

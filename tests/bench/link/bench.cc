@@ -162,10 +162,14 @@ class LinkBench {
   // Runs of equal steps over links that go from the highest rate to the lowest and back.
   absl::Status RunIntervals() {
     const auto [low, high] = std::ranges::minmax(options_.rates);
+    std::vector<RunConfig> configs;  // all are checked before the first run
     for (const std::string& interval : options_.intervals) {
-      LONGWAVE_ASSIGN_OR_RETURN(RunConfig config,
+      LONGWAVE_ASSIGN_OR_RETURN(configs.emplace_back(),
                                 ParseConfig(FormatConfig(figures_.config), "bench_link",
                                             {absl::StrCat("sync.inner_steps=", interval)}));
+    }
+    for (size_t i = 0; i < configs.size(); ++i) {
+      RunConfig& config = configs[i];
       config.run.validate_every = static_cast<uint32_t>(RoundCount(config));  // at the end alone
       const LinkRates rates{.first = high, .second = low, .seconds = options_.alternate_s};
       double present = high;
@@ -177,7 +181,7 @@ class LinkBench {
       };
       LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run, Train(config, high, alternate));
       LONGWAVE_RETURN_IF_ERROR(shaped);
-      Say(DescribeInterval(interval, run, rates));
+      Say(DescribeInterval(options_.intervals[i], run, rates));
     }
     return absl::OkStatus();
   }

@@ -24,13 +24,15 @@ int main(int argc, char** argv) {
                "Switch off TCP's loss probes (net.ipv4.tcp_early_retrans=0), as a machine behind a "
                "slow link may");
   app.add_option("--rounds", options.rounds, "Rounds of each run")->capture_default_str();
-  app.add_option(
-         "--intervals", options.intervals,
-         "In place of all else: a run of --rounds x H inner steps with each of these, numbers "
-         "or auto, over links that go from the highest rate to the lowest and back")
-      ->delimiter(',');
+  CLI::Option* const intervals =
+      app.add_option(
+             "--intervals", options.intervals,
+             "In place of all else: a run of --rounds x H inner steps with each of these, numbers "
+             "or auto, over links that go from the highest rate to the lowest and back")
+          ->delimiter(',');
   app.add_option("--alternate-s", options.alternate_s, "Seconds of a rate, with --intervals")
       ->check(CLI::Range(1.0, 3600.0))
+      ->needs(intervals)
       ->capture_default_str();
   app.add_option("--baselines", options.baselines,
                  "torch-ddp and presets, separated by commas; or none")
@@ -42,7 +44,8 @@ int main(int argc, char** argv) {
                "Keep state in the runs' folders, as `longwave up` does: checkpoints and logs");
   app.add_option("--runs-dir", options.runs_dir, "Folder of the runs' folders")
       ->capture_default_str();
-  app.add_option("--json", options.json_file, "File that gets the figures as JSON");
+  app.add_option("--json", options.json_file, "File that gets the figures as JSON")
+      ->excludes(intervals);
   if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "bench_link: ")) {
     return *status;
   }
